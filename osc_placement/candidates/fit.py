@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from osc_placement.candidates.match import Admitted, Plan, having, make_plan
 from osc_placement.candidates.node import Node
@@ -31,7 +31,7 @@ from osc_placement.candidates.snapshot import Snapshot
 class HostFit:
     """The number of times that a request fits on the tree of a host, and what limits it.
 
-    :ivar limits: the classes and required traits that allow no more
+    :ivar limits: the classes, required traits and numbered groups (``resources1``) that allow no more
     :ivar providers: the providers of the tree, and those that share with it, that may provide something
     """
 
@@ -55,11 +55,19 @@ def make_request(amounts: Mapping[str, int], traits: Traits | None = None) -> Gr
     return Group(UNNAMED, amounts, traits or Traits())
 
 
-def count_fits(snapshot: Snapshot, request: Group, only: Collection[str] | None = None) -> Fits:
-    """Count how often the request fits, for every tree, or for these ones only, that has something of it."""
+def count_fits(
+    snapshot: Snapshot,
+    request: Group,
+    only: Collection[str] | None = None,
+    cap: Callable[[HostFit], HostFit] | None = None,
+) -> Fits:
+    """Count how often the request fits, for every tree, or for these ones only, that has something of it.
+
+    ``cap`` lowers the number of a tree, as what else an instance needs allows no more.
+    """
     plan = make_plan(snapshot, request)
     roots = [slot for slot in slots_in(snapshot.roots) if only is None or snapshot.nodes[slot].uuid in only]
-    return _count(snapshot, plan, roots)
+    return _count(snapshot, plan, roots, cap)
 
 
 def count_total(snapshot: Snapshot, request: Group) -> int:
@@ -78,10 +86,17 @@ def count_total(snapshot: Snapshot, request: Group) -> int:
     return total + _count(snapshot, plan, slots_in(snapshot.roots & ~snapshot.lone)).total
 
 
-def _count(snapshot: Snapshot, plan: Plan, roots: Iterable[int]) -> Fits:
+def _count(
+    snapshot: Snapshot,
+    plan: Plan,
+    roots: Iterable[int],
+    cap: Callable[[HostFit], HostFit] | None = None,
+) -> Fits:
     request, admitted = plan.group, Admitted(snapshot, plan)
     supplies = [_find_supply(snapshot, admitted, root, request) for root in roots]
     supplies = [supply for supply in supplies if supply.has_something]
+    if cap is not None:
+        supplies = [replace(supply, fit=cap(supply.fit)) for supply in supplies]
     shared = [name for name in request.resources if any(supply.shared[name] for supply in supplies)]
     pools = {
         name: Pools({uuid: number for supply in supplies for uuid, number in supply.shared[name].items()})

@@ -10,13 +10,12 @@ from a volume requests no root disk.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final
 
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image
 from osc_placement.candidates.query import Traits
-from osc_placement.candidates.request import UNNAMED, Group
+from osc_placement.candidates.request import ISOLATE, UNNAMED, CandidateRequest, Group, NotCountable
 from osc_placement.flavor import Flavor, NoClaim, is_true, read_amount, resources_by_group
 
 _TRAIT_KEY: Final = re.compile(r"^trait([a-zA-Z0-9_-]{1,64})?:(.*)$")
@@ -30,39 +29,10 @@ _ENCRYPTION_MODELS: Final = {
 }
 
 
-class NotCountable(ValueError):
-    """A flavor requests something that `fit` cannot count; the text goes on after the flavor's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlavorRequest:
-    """The groups that a flavor requests, and whether different ones need different providers."""
-
-    groups: Sequence[Group]
-    isolated: bool = False
-
-    @property
-    def required(self) -> frozenset[str]:
-        """Return every trait that a group requires."""
-        return frozenset[str]().union(*(names for group in self.groups for names in group.traits.required))
-
-
-def make_request(flavor: Flavor, classes: Collection[str], image: Image = UNKNOWN_IMAGE) -> Group:
-    """Return the request of a flavor that has a group without a suffix only; raise NotCountable otherwise.
-
-    :param classes: those that the server knows: nova ignores others in extra specs
-    """
-    groups = make_groups(flavor, classes, image).groups
-    if any(group.suffix for group in groups):
-        suffix = next(group.suffix for group in groups if group.suffix)
-        raise NotCountable(f"has numbered request groups (resources{suffix})")
-    return groups[0]
-
-
 def make_groups(
     flavor: Flavor, classes: Collection[str], image: Image = UNKNOWN_IMAGE, *, volume_root: bool = False
-) -> FlavorRequest:
-    """Return the groups that nova requests; raise NotCountable if it would refuse, or cannot be read.
+) -> CandidateRequest:
+    """Return the request of nova's scheduler; raise NotCountable if it would be refused, or cannot be read.
 
     :param classes: those that the server knows: nova ignores others in extra specs
     """
@@ -84,7 +54,7 @@ def make_groups(
     if policy not in _POLICIES and sum(suffix != UNNAMED for suffix in suffixes) > 1:
         raise NotCountable("has several numbered request groups and no group_policy, which placement refuses")
     groups = [Group(suffix, amounts[suffix], traits.get(suffix, Traits())) for suffix in suffixes]
-    return FlavorRequest(groups, isolated=policy == "isolate")
+    return CandidateRequest(groups, isolated=policy == ISOLATE)
 
 
 def unique_setting(flavor: Flavor, image: Image, name: str, *, prefix: str = "hw") -> str | None:

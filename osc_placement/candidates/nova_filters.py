@@ -17,14 +17,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from osc_placement.candidates.fit import Fits, HostFit, count_fits
 from osc_placement.candidates.flavor import chosen_setting, tpm_version, true_setting
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image
-from osc_placement.candidates.match import Admitted, make_plan
-from osc_placement.candidates.node import DISABLED_TRAIT, Node
+from osc_placement.candidates.node import DISABLED_TRAIT
 from osc_placement.candidates.query import Membership, Traits
-from osc_placement.candidates.request import UNNAMED, Group
-from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.flavor import Flavor, NoClaim
 
 #: the trait of the providers that nova-compute owns
@@ -344,25 +340,6 @@ SWITCHES: Final = {
 }
 
 
-def root_traits(asked: Iterable[Asked], traits: Traits | None = None) -> Traits:
-    """Return the traits of the root that filters ask for, after those given."""
-    known = traits or Traits()
-    parts = [known, *(one.root for one in asked)]
-    return Traits(
-        tuple(dict.fromkeys(names for part in parts for names in part.required)),
-        tuple(dict.fromkeys(names for part in parts for names in part.forbidden)),
-    )
-
-
-def memberships(asked: Iterable[Asked], membership: Membership | None = None) -> Membership:
-    """Return the aggregates that filters ask for, after those given."""
-    parts = [membership or Membership(), *(one.membership for one in asked)]
-    return Membership(
-        tuple(names for part in parts for names in part.required),
-        tuple(names for part in parts for names in part.forbidden),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Labels:
     """The filter that asks for a condition, by whether it requires or forbids, and the names in it.
@@ -383,84 +360,3 @@ def label_conditions(asked: Iterable[Asked]) -> Labels:
             found |= {(True, names): one.name for names in part.required}
             found |= {(False, names): one.name for names in part.forbidden}
     return Labels(root, membership)
-
-
-@dataclass(frozen=True, slots=True)
-class FilteredFits:
-    """The number of times that a request fits on hosts that the filters leave.
-
-    ``removed`` has the filter that removed a host, by the UUID of its root; such hosts have 0 in ``fits``.
-    """
-
-    fits: Fits
-    removed: Mapping[str, Asked]
-
-
-def count_filtered(
-    snapshot: Snapshot, request: Group, asked: Sequence[Asked], only: Collection[str] | None = None
-) -> FilteredFits:
-    """Count how often the request fits as `count_fits` does, on the hosts that the filters leave.
-
-    A filter removes a host whose tree it does not admit, and one on which the request fits with the filters
-    before it only, as of storage that is shared from outside of the aggregates that it asks for.
-    """
-    fits = count_fits(snapshot, request, only)
-    hosts = {fit.host.uuid: fit for fit in fits.hosts}
-    removed: dict[str, Asked] = {}
-    for one in asked:
-        left = {uuid: fit for uuid, fit in hosts.items() if uuid not in removed}
-        admits = _admission(snapshot, one)
-        removed |= {uuid: one for uuid, fit in left.items() if not admits(fit.host)}
-        if one.membership == Membership():
-            continue
-        request = replace(request, membership=memberships([one], request.membership))
-        left = {uuid: fit for uuid, fit in left.items() if uuid not in removed}
-        fits = count_fits(snapshot, request, left)
-        now = {fit.host.uuid: fit for fit in fits.hosts}
-        removed |= {
-            uuid: one for uuid, fit in left.items() if uuid not in now or (fit.count and not now[uuid].count)
-        }
-        hosts |= now
-    if removed:
-        fits = count_fits(snapshot, request, hosts.keys() - removed.keys())
-    rows = [HostFit(fit.host, 0, (), ()) if uuid in removed else fit for uuid, fit in hosts.items()]
-    return FilteredFits(Fits(rows, fits.total, fits.exact), removed)
-
-
-def _admission(snapshot: Snapshot, asked: Asked) -> Callable[[Node], bool]:
-    """Return the condition on the root of a tree that a filter admits."""
-    required, forbidden = asked.root.required, asked.root.unwanted
-    admitted = Admitted(snapshot, make_plan(snapshot, Group(UNNAMED, membership=asked.membership)))
-
-    def admits(host: Node) -> bool:
-        own = frozenset(host.traits)
-        if forbidden & own or not all(names & own for names in required):
-            return False
-        root = snapshot.slot_by_uuid[host.uuid]
-        return any(snapshot.root_of[slot] == root for slot in admitted.at(root))
-
-    return admits
-
-
-def describe_removal(asked: Asked, host: Node, aggregate_names: Mapping[str, str]) -> str:
-    """Describe why a filter removed a host."""
-    traits, aggregates = frozenset(host.traits), frozenset(host.aggregates)
-    missing = [" or ".join(sorted(names)) for names in asked.root.required if not names & traits]
-    present = sorted(asked.root.unwanted & traits)
-    parts = []
-    if missing:
-        parts.append(f"lacks {', '.join(missing)}")
-    if present:
-        parts.append(f"has {', '.join(present)}")
-    for names in asked.membership.required:
-        if not names & aggregates:
-            parts.append(f"not in {_name_aggregates(names, aggregate_names)}")
-    if inside := asked.membership.unwanted & aggregates:
-        parts.append(f"in {_name_aggregates(inside, aggregate_names)}")
-    return f"{asked.name}: {', '.join(parts) or asked.reason}"
-
-
-def _name_aggregates(uuids: Iterable[str], names: Mapping[str, str]) -> str:
-    """Return the names of aggregates, or their number if there are many."""
-    known = sorted(names.get(uuid, uuid) for uuid in uuids)
-    return f"aggregate {' or '.join(known)}" if len(known) <= 2 else f"any of {len(known)} aggregates"

@@ -33,6 +33,10 @@ _KEY = re.compile(r"^(resources|required|member_of|in_tree)([1-9][0-9]*)?$")
 _NAMED_KEY = re.compile(r"^(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{1,64})?$")
 
 
+class NotCountable(ValueError):
+    """A flavor requests something that cannot be counted; the text goes on after the flavor's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """One group of the request: amounts by class, and conditions on the providers."""
@@ -76,6 +80,11 @@ class CandidateRequest:
     def aggregates(self) -> frozenset[str]:
         """Return every aggregate that is named."""
         return frozenset[str]().union(*(group.membership.names for group in self.groups))
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Return every trait that a group requires."""
+        return frozenset[str]().union(*(names for group in self.groups for names in group.traits.required))
 
     @property
     def totals(self) -> Mapping[str, int]:

@@ -14,8 +14,8 @@ from osc_placement import syntax
 from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.fit import make_request
-from osc_placement.candidates.nova_filters import FilteredFits, count_filtered, describe_removal
-from osc_placement.candidates.request import Group
+from osc_placement.candidates.fit_filtered import FilteredFits, count_filtered, describe_removal
+from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.commands import base
 from osc_placement.commands.fitted import TABLE
 from osc_placement.commands.html_page import add_html_option, write_page
@@ -118,7 +118,7 @@ class ShowCapacity(ReportCommand):
             if parsed_args.show_nova_filters:
                 return FILTER_COLUMNS, parsed_args.nova.rows()
             if parsed_args.fit_flavor:
-                parsed_args.want = unnamed_group(parsed_args.fit_flavor, parsed_args.nova)
+                parsed_args.want = parsed_args.nova.groups
             show_summary(self, parsed_args.nova)
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
@@ -157,21 +157,24 @@ class ShowCapacity(ReportCommand):
         return replace(rows, columns=(key, "name", *others), values=values)
 
     def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
-        want: Group = parsed_args.want
+        want: CandidateRequest = parsed_args.want
         nova: NovaRequest = parsed_args.nova
         parts: list[Part] = [*STOCKS]
-        if want.traits.names or any(one.root.names for one in nova.applied):
+        if any(group.traits.names for group in want.groups) or any(one.root.names for one in nova.applied):
             parts.append("traits")
         if any(one.membership.names for one in nova.applied):
             parts.append("aggregates")
         selected = self.read_cloud(parsed_args, parts, reading, with_sharing=True)
         if parsed_args.fit:
-            require_classes(self.client, selected.cloud, want.resources)
+            require_classes(self.client, selected.cloud, want.classes)
         cloud = read_sharing(self.client, selected.cloud)
         hosts = None
         if selected.uuids is not None:
             hosts = {cloud.root_of(uuid).uuid for uuid in selected.uuids if uuid in cloud.records}
-        fits = count_filtered(cloud.snapshot, want, nova.applied, hosts)
+        try:
+            fits = count_filtered(cloud.snapshot, want, nova.applied, hosts)
+        except NotCountable as error:
+            raise FlavorUnclear(parsed_args.fit_flavor, str(error)) from error
         return selected.part, fit_rows(want, fits, nova.aggregate_names or {})
 
 
@@ -193,7 +196,7 @@ def _shows_reserved(parsed_args: argparse.Namespace) -> bool:
     return any(name.lower() == "reserved" for name in (*parsed_args.columns, *parsed_args.sort_columns))
 
 
-def read_want(texts: list[str]) -> Group:
+def read_want(texts: list[str]) -> CandidateRequest:
     """Read ``VCPU=4,MEMORY_MB=8192``, each class once."""
     amounts: dict[str, int] = {}
     for text in ",".join(texts).split(","):
@@ -205,7 +208,7 @@ def read_want(texts: list[str]) -> Group:
         amounts[name] = syntax.parse_amount(name, number)
         if amounts[name] < 1:
             raise UsageError(f"Amount of {name} must be at least 1, not {number}")
-    return make_request(amounts)
+    return CandidateRequest([make_request(amounts)])
 
 
 def capacity_rows(by: By, table: Table, cloud: CloudView) -> Rows:
@@ -251,18 +254,10 @@ def _with_totals(rows: Rows, totals: Sequence[tuple[Any, ...]]) -> Rows:
     return replace(rows, values=[*rows.values, *totals], totals=len(totals))
 
 
-def unnamed_group(flavor: str, nova: NovaRequest) -> Group:
-    """Return the group of a flavor that has no other; raise FlavorUnclear if it has."""
-    groups = nova.groups.groups if nova.groups is not None else ()
-    for group in groups:
-        if group.suffix:
-            raise FlavorUnclear(flavor, f"has numbered request groups (resources{group.suffix})")
-    return groups[0]
-
-
-def fit_rows(want: Group, filtered: FilteredFits, aggregate_names: Mapping[str, str]) -> Rows:
+def fit_rows(want: CandidateRequest, filtered: FilteredFits, aggregate_names: Mapping[str, str]) -> Rows:
     """Return a row for each host, and one for all together; a host that a filter removed names it."""
-    title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.resources.items())
+    unnamed = want.groups[0]
+    title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.totals.items())
     fits, removed = filtered.fits, filtered.removed
     rows = [
         (
@@ -270,13 +265,14 @@ def fit_rows(want: Group, filtered: FilteredFits, aggregate_names: Mapping[str, 
             fit.count,
             describe_removal(removed[fit.host.uuid], fit.host, aggregate_names)
             if fit.host.uuid in removed
-            else describe_limits(fit, want),
+            else describe_limits(fit, unnamed),
         )
         for fit in fits.hosts
     ]
     note = "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
     if not fits.exact:
-        note = "at least: hosts share more than one class"
+        many = "numbered groups compete" if len(want.groups) > 1 else "hosts share more than one class"
+        note = f"at least: {many}"
     counts = Counter(one.name for one in removed.values())
     by_filter = ", ".join(f"{name} {number}" for name, number in counts.items())
     notes = [note, f"hosts removed: {by_filter}" if by_filter else ""]

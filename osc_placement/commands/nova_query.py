@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from typing import cast
 
-from osc_placement.candidates.flavor import FlavorRequest
+from osc_placement.candidates.request import CandidateRequest
 from osc_placement.commands.candidate_query import CandidateQuery, Condition, Group
 from osc_placement.commands.nova_request import NovaRequest, asks_for_filters, read_nova_request
 from osc_placement.errors import UsageError
@@ -61,7 +61,7 @@ class NovaQuery(CandidateQuery):
         return [*super().traits_of(parsed_args), *own]
 
 
-def flavor_conditions(flavor: str, request: FlavorRequest) -> Iterator[Condition]:
+def flavor_conditions(flavor: str, request: CandidateRequest) -> Iterator[Condition]:
     """Yield the conditions of a flavor."""
     for group in request.groups:
         for name, amount in group.resources.items():

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.candidates.flavor import FlavorRequest
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
 from osc_placement.candidates.nova_filters import (
     NAMES,
@@ -30,6 +29,7 @@ from osc_placement.candidates.nova_filters import (
     State,
     ask_filters,
 )
+from osc_placement.candidates.request import CandidateRequest
 from osc_placement.commands import base
 from osc_placement.commands.compute import NoAnswer, read_compute
 from osc_placement.commands.flavor import find_flavor
@@ -67,7 +67,7 @@ class NovaRequest:
     :ivar aggregate_names: the names of host aggregates, by UUID, as far as they were read
     """
 
-    groups: FlavorRequest | None
+    groups: CandidateRequest | None
     asked: Sequence[Asked] = ()
     source: str = ""
     aggregate_names: Mapping[str, str] | None = None

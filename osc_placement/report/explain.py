@@ -299,7 +299,7 @@ def describe_limits(fit: HostFit, request: Group) -> str:
     shortages = [
         describe_shortage(fit.providers, name, amounts[name])
         if name in amounts
-        else f"no room with trait {name}"
+        else f"no room {'for' if name.startswith('resources') else 'with trait'} {name}"
         for name in fit.limits
     ]
     return "; ".join(shortages) or "nothing of its own"

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from osc_placement.candidates.flavor import FlavorRequest, NotCountable, make_groups
+from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.image import Image
+from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.errors import PlacementError
 from osc_placement.flavor import Flavor, flavor_from_json
 
@@ -29,7 +30,7 @@ def groups_of_flavor(
     image: Image,
     *,
     volume_root: bool = False,
-) -> tuple[Flavor, FlavorRequest]:
+) -> tuple[Flavor, CandidateRequest]:
     """Return a flavor, given as the compute API shows it with its extra specs, and what nova requests for it.
 
     ``classes`` are those that the server knows: nova ignores others in extra specs.

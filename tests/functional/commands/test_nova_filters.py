@@ -10,7 +10,6 @@ from keystoneauth1.token_endpoint import Token
 from osc_placement.api.client import PlacementClient
 from tests.functional import servers
 from tests.functional.commands.other_services import serving
-from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.commands.shell import OpenStack
 
 CAPACITY = ("resource", "provider", "capacity")
@@ -74,7 +73,7 @@ def services(aggregates):
     """The other services of the cloud."""
     with serving() as services:
         services.add_flavor("m1")
-        services.add_flavor("gold", **{"trait__CUSTOM_GOLD": "required"})
+        services.add_flavor("gold", trait__CUSTOM_GOLD="required")
         services.aggregates = [
             {"uuid": aggregates[name], "name": name, "metadata": metadata}
             for name, metadata in AGGREGATES.items()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The query that nova's own scheduler sends to placement. Run by nova's Python, not by that of the tests.
 
-Reads a JSON object from standard input: the URLs of nova's databases, and `clouds`, each with its `aggregates`
-(name and metadata), the `version` of its compute service and its `cases`. Prints an object with the `traits`
-that nova knows, and `clouds`, each with the UUIDs of its aggregates by name and the answers to its cases: the
-query string, or the name of the exception.
+Reads a JSON object from standard input: the URLs of nova's databases, and `clouds`, each with its
+`aggregates` (name and metadata), the `version` of its compute service and its `cases`. Prints an object with
+the `traits` that nova knows, and `clouds`, each with the UUIDs of its aggregates by name and the answers to
+its cases: the query string, or the name of the exception.
 """
 
 import json

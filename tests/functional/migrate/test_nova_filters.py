@@ -7,9 +7,10 @@ import random
 import subprocess
 from urllib.parse import parse_qsl
 
-from osc_placement.candidates.flavor import NotCountable, make_groups
+from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.image import make_image
 from osc_placement.candidates.nova_filters import Boot, HostAggregate, Options, ask_filters
+from osc_placement.candidates.request import NotCountable
 from osc_placement.commands.candidate_query import join_conditions
 from osc_placement.commands.nova_query import filter_conditions, flavor_conditions
 from osc_placement.commands.nova_request import NovaRequest

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many more fit of a request with numbered groups: several vGPUs, isolated or not."""
+
+import random
+from functools import cache
+
+import pytest
+
+from osc_placement.candidates.fit import make_request
+from osc_placement.candidates.fit_groups import count_request
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import CandidateRequest, Group, NotCountable
+from tests.unit.report.clouds import cloud as make_cloud
+from tests.unit.report.clouds import node, stock, storage
+
+
+def gpus(*free, vcpu=100, **more):
+    """A host with a GPU for each number of vGPUs that are free."""
+    children = [node(f"gpu{number}", "h", VGPU=each, **more) for number, each in enumerate(free)]
+    return make_cloud(node("h", VCPU=vcpu), *children).snapshot
+
+
+def ask(*groups, isolated=True, unnamed=None):
+    """A request for a VCPU and these groups."""
+    named = [Group(str(number), amounts) for number, amounts in enumerate(groups, 1)]
+    return CandidateRequest([make_request(unnamed or {"VCPU": 1}), *named], isolated=isolated)
+
+
+def counted(snapshot, request):
+    fits = count_request(snapshot, request)
+    return fits.total, fits.exact
+
+
+@pytest.mark.parametrize(
+    ("free", "isolated", "number"),
+    [
+        ((4, 4), True, 4),
+        ((4, 1), True, 1),
+        ((4, 1), False, 2),
+        ((3, 3, 3), True, 4),
+        ((5, 1, 1), True, 2),
+        ((5,), True, 0),
+        ((5,), False, 2),
+    ],
+)
+def test_isolated_vgpus_come_from_different_gpus(free, isolated, number):
+    """Two vGPUs in groups of their own; without isolation one GPU may give both."""
+    request = ask({"VGPU": 1}, {"VGPU": 1}, isolated=isolated)
+    assert counted(gpus(*free), request) == (number, True)
+
+
+def test_two_vgpus_in_one_group_come_from_one_gpu():
+    """Placement takes a class of a group from one provider, so one free vGPU on each of two is not enough."""
+    assert counted(gpus(1, 1), ask({"VGPU": 2})) == (0, True)
+    assert counted(gpus(1, 1), ask({"VGPU": 1}, {"VGPU": 1})) == (1, True)
+
+
+def test_the_scarcer_part_of_the_request_decides():
+    """The number, and what limits it."""
+    request = ask({"VGPU": 1}, {"VGPU": 1})
+    (few,) = count_request(gpus(4, 4, vcpu=3), request).hosts
+    assert (few.count, few.limits) == (3, ["VCPU"])
+    (none,) = count_request(gpus(4), request).hosts
+    assert (none.count, none.limits) == (0, ["resources1", "resources2"])
+
+
+def test_a_group_with_a_trait_is_on_a_provider_with_it():
+    """Of two GPUs one has the trait."""
+    tree = make_cloud(
+        node("h", VCPU=9), node("gold", "h", traits=["T"], VGPU=2), node("other", "h", VGPU=5)
+    ).snapshot
+    wanted = Group("1", {"VGPU": 1}, Traits((frozenset(["T"]),)))
+    request = CandidateRequest([make_request({"VCPU": 1}), wanted])
+    assert counted(tree, request) == (2, True)
+
+
+def test_shared_disks_are_distributed_to_what_the_groups_leave():
+    """Two hosts share a disk of 3; one of them has vGPUs for one instance only."""
+    snapshot = make_cloud(
+        node("a", aggregates=["x"], VCPU=9),
+        node("a-gpu", "a", VGPU=1),
+        node("b", aggregates=["x"], VCPU=9),
+        node("b-gpu", "b", VGPU=9),
+        storage("s", ["x"], DISK_GB=3),
+    ).snapshot
+    request = ask({"VGPU": 1}, unnamed={"VCPU": 1, "DISK_GB": 1})
+    fits = count_request(snapshot, request)
+    assert {fit.host.name: fit.count for fit in fits.hosts if fit.count} == {"a": 1, "b": 3}
+    assert fits.total == 3
+
+
+def test_a_class_inside_and_outside_of_numbered_groups_is_refused():
+    """They would compete for it, which is not counted."""
+    with pytest.raises(NotCountable, match="asks for VCPU with and without a numbered request group"):
+        count_request(gpus(1), ask({"VCPU": 1}))
+    with pytest.raises(NotCountable, match="numbered request groups only"):
+        count_request(gpus(1), CandidateRequest([Group("1", {"VGPU": 1})]))
+
+
+def count_all_ways(free, groups, isolated):
+    """The largest number of instances, by trying every way."""
+
+    @cache
+    def best(left):
+        return max((1 + best(after) for after in ways(left, 0, frozenset())), default=0)
+
+    def ways(left, index, taken):
+        if index == len(groups):
+            yield left
+            return
+        for number, have in enumerate(left):
+            if number in taken or any(have[name] < amount for name, amount in groups[index].items()):
+                continue
+            rest = tuple(each - groups[index].get(name, 0) for name, each in enumerate(have))
+            after = (*left[:number], rest, *left[number + 1 :])
+            yield from ways(after, index + 1, taken | {number} if isolated else taken)
+
+    return best(free)
+
+
+def test_numbers_equal_those_of_every_way_or_are_lower_bounds():
+    """For random GPUs with two classes and random groups; what is called exact is exact."""
+    chance = random.Random(5)
+    exact = lower = 0
+    for _ in range(400):
+        free = tuple((chance.randrange(4), chance.randrange(3)) for _ in range(chance.choice((1, 2, 3))))
+        choices = ({0: 1}, {0: 1}, {0: 2}, {1: 1}, {0: 1, 1: 1})
+        groups = [chance.choice(choices) for _ in range(chance.choice((1, 2)))]
+        isolated = chance.random() < 0.6
+        stocks = [{f"C{name}": stock(each) for name, each in enumerate(have) if each} for have in free]
+        children = [node(f"gpu{number}", "h", **each) for number, each in enumerate(stocks)]
+        snapshot = make_cloud(node("h", VCPU=100), *children).snapshot
+        request = ask(
+            *({f"C{name}": amount for name, amount in group.items()} for group in groups), isolated=isolated
+        )
+        best = count_all_ways(free, groups, isolated)
+        total, is_exact = counted(snapshot, request)
+        if is_exact:
+            exact += 1
+            assert total == best, (free, groups, isolated)
+        else:
+            lower += 1
+            assert total <= best, (free, groups, isolated)
+    assert exact > 200
+    assert lower > 20
