@@ -159,15 +159,20 @@ class ShowCapacity(ReportCommand):
     def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
         want: CandidateRequest = parsed_args.want
         nova: NovaRequest = parsed_args.nova
+        with_aggregates = any(one.membership.names for one in nova.applied)
+        with_traits = with_aggregates or any(
+            [*(group.traits.names for group in want.groups), *(one.root.names for one in nova.applied)]
+        )
         parts: list[Part] = [*STOCKS]
-        if any(group.traits.names for group in want.groups) or any(one.root.names for one in nova.applied):
+        if with_traits:
             parts.append("traits")
-        if any(one.membership.names for one in nova.applied):
+        if with_aggregates:
             parts.append("aggregates")
         selected = self.read_cloud(parsed_args, parts, reading, with_sharing=True)
         if parsed_args.fit:
             require_classes(self.client, selected.cloud, want.classes)
-        cloud = read_sharing(self.client, selected.cloud)
+        # which providers share, and with which, follows from their traits and aggregates
+        cloud = selected.cloud if with_aggregates else read_sharing(self.client, selected.cloud)
         hosts = None
         if selected.uuids is not None:
             hosts = {cloud.root_of(uuid).uuid for uuid in selected.uuids if uuid in cloud.records}

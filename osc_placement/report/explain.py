@@ -296,10 +296,13 @@ def describe_limits(fit: HostFit, request: Group) -> str:
     if fit.count:
         return ", ".join(fit.limits)
     amounts = request.resources
+    groups = [name for name in fit.limits if name.startswith("resources")]
+    if groups:
+        return f"no room for {', '.join(groups)}"
     shortages = [
         describe_shortage(fit.providers, name, amounts[name])
         if name in amounts
-        else f"no room {'for' if name.startswith('resources') else 'with trait'} {name}"
+        else f"no room with trait {name}"
         for name in fit.limits
     ]
     return "; ".join(shortages) or "nothing of its own"

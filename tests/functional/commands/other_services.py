@@ -36,18 +36,19 @@ class OtherServices:
                 return status, {"forbidden": {"code": status, "message": "not for you"}}
         zones = [{"zoneName": name, "zoneState": {"available": True}} for name in self.zones]
         lists = {
+            "/image/v2": {"versions": [describe_version("v2.16", f"{self.url}/image/v2/")]},
+            "/identity/v3": {"version": describe_version("v3.14", f"{self.url}/identity/v3/")},
             "/compute/flavors/detail": {"flavors": self.flavors},
             "/compute/os-aggregates": {"aggregates": self.aggregates},
             "/compute/os-availability-zone": {"availabilityZoneInfo": zones},
             "/image/v2/images": {"images": find(self.images, query)},
             "/identity/v3/projects": {"projects": find(self.projects, query)},
         }
-        if path in lists:
-            return 200, lists[path]
-        for start, documents in (("/image/v2/images/", self.images),):
-            for document in documents:
-                if path == f"{start}{document['id']}":
-                    return 200, document
+        if path.rstrip("/") in lists:
+            return 200, lists[path.rstrip("/")]
+        for document in self.images:
+            if path == f"/image/v2/images/{document['id']}":
+                return 200, document
         return 404, {"itemNotFound": {"code": 404, "message": "there is none"}}
 
     def clouds(self, directory, placement):
@@ -63,6 +64,11 @@ class OtherServices:
         }
         file.write_text(json.dumps({"clouds": {"test": cloud}}))
         return {"OS_CLIENT_CONFIG_FILE": str(file), "OS_CLOUD": "test"}
+
+
+def describe_version(number, url):
+    """A version of an API, as clients discover it."""
+    return {"id": number, "status": "CURRENT", "links": [{"rel": "self", "href": url}]}
 
 
 def find(documents, query):

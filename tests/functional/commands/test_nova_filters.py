@@ -10,6 +10,7 @@ from keystoneauth1.token_endpoint import Token
 from osc_placement.api.client import PlacementClient
 from tests.functional import servers
 from tests.functional.commands.other_services import serving
+from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.commands.shell import OpenStack
 
 CAPACITY = ("resource", "provider", "capacity")
@@ -140,3 +141,212 @@ def test_disabled_and_foreign_hosts_are_removed_by_default(cloud):
 def test_no_nova_filters_counts_every_host(cloud):
     """As the capacity of amounts does."""
     assert cloud.fits("--no-nova-filters")["(all)"] == (24, "")
+
+
+def test_a_zone_leaves_the_hosts_of_its_aggregates(cloud):
+    """By the metadata of host aggregates; the removed ones say which aggregate they are not in."""
+    assert cloud.hosts("--availability-zone", "az2") == {"second-zone"}
+    fits = cloud.fits("--availability-zone", "az1")
+    assert fits["second-zone"] == (0, "map_az_to_placement_aggregate: not in aggregate rack1")
+    assert fits["(all)"][1] == ("hosts removed: map_az_to_placement_aggregate 2, compute_status_filter 1")
+    # the zone of hosts that are in no other one, for which nova asks nothing
+    assert cloud.hosts("--availability-zone", "nova") == ENABLED
+
+
+def test_isolated_aggregates_are_for_flavors_with_their_trait(cloud):
+    """As nova.conf says, or the option; the flavor with the trait is not kept out."""
+    conf = cloud.conf(enable_isolated_aggregate_filtering="true")
+    assert cloud.hosts(*conf) == ENABLED - {"gold"}
+    assert cloud.hosts("--nova-filter", "isolate_aggregates") == ENABLED - {"gold"}
+    assert cloud.hosts(*conf, flavor="gold") == {"gold"}
+    assert cloud.hosts(*cloud.conf(enable_isolated_aggregate_filtering="false")) == ENABLED
+
+
+def test_a_project_is_limited_to_its_aggregates(cloud):
+    """Given by its ID or its name; another one is limited to none unless it needs one."""
+    conf = cloud.conf(limit_tenants_to_placement_aggregate="true")
+    for project in (PROJECT, "science"):
+        assert cloud.hosts(*conf, "--for-project", project) == {"project"}
+    assert cloud.hosts(*conf, "--for-project", "f" * 32) == ENABLED
+    conf = cloud.conf(
+        limit_tenants_to_placement_aggregate="true", placement_aggregate_required_for_tenants="true"
+    )
+    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", *conf, "--for-project", "f" * 32)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert "No host: nova's require_tenant_aggregate refuses the request" in result.err
+
+
+def test_properties_of_an_image_are_required_as_traits(cloud, services):
+    """Of an image by name and ID, and of properties on the command line."""
+    conf = cloud.conf(query_placement_for_image_type_support="true", image_metadata_prefilter="true")
+    image = ("--image", services.images[0]["id"])
+    assert cloud.hosts(*conf, "--image-property", "disk_format=qcow2") == {"plain"}
+    assert cloud.hosts(*conf, *image) == set()
+    assert cloud.fits(*conf, *image)["plain"] == (
+        0,
+        "transform_image_metadata: lacks COMPUTE_STORAGE_BUS_VIRTIO",
+    )
+    assert cloud.hosts(*conf, "--image", "debian", "--boot-from-volume") == set()
+    assert cloud.hosts(*conf, "--image-property", "disk_format=qcow2", "--boot-from-volume") == ENABLED
+
+
+def test_capacity_of_amounts_is_filtered_on_request_only(cloud):
+    """--fit is not about instances, unless an option says so."""
+    rows = cloud.json(*CAPACITY, "--fit", "VCPU=1")
+    assert {row["host"]: row["fits"] for row in rows}["(all)"] == 24
+    rows = cloud.json(*CAPACITY, "--fit", "VCPU=1", "--availability-zone", "az2")
+    assert {row["host"]: row["fits"] for row in rows}["(all)"] == 4
+
+
+def test_the_filters_are_shown_with_what_they_ask_for(cloud, aggregates):
+    """All of nova 34, in its order, by every command."""
+    conf = cloud.conf(enable_isolated_aggregate_filtering="true")
+    line = ("--availability-zone", "az2", *conf, "--show-nova-filters")
+    rows = cloud.json(*CAPACITY, "--fit-flavor", "m1", *line)
+    assert len(rows) == 14
+    found = {row["filter"]: (row["state"], row["asks_for"]) for row in rows}
+    assert found["map_az_to_placement_aggregate"] == ("applied", "in rack2")
+    assert found["isolate_aggregates"] == ("applied", "not in golden")
+    assert found["compute_status_filter"] == ("applied", "root has no COMPUTE_STATUS_DISABLED")
+    assert found["owner_nova_filter"] == ("applied", "root has OWNER_NOVA")
+    assert found["require_image_type_support"] == ("off", "")
+    assert found["remote_managed_ports_filter"] == ("unknown", "")
+    for command in (EXPLAIN, LIST):
+        assert cloud.json(*command, "--flavor", "m1", *line) == rows
+
+
+def test_candidates_of_a_flavor_are_those_that_nova_would_get(cloud):
+    """With the filters, and without them."""
+    assert len(cloud.json(*LIST, "--flavor", "m1")) == 4
+    assert len(cloud.json(*LIST, "--flavor", "m1", "--no-nova-filters")) == 6
+    assert len(cloud.json(*LIST, "--resource", "VCPU=1")) == 6
+    assert len(cloud.json(*LIST, "--resource", "VCPU=1", "--availability-zone", "az2")) == 1
+    assert len(cloud.json(*LIST, "--flavor", "m1", "--required", "CUSTOM_GOLD")) == 1
+    rows = cloud.json(*LIST, "--flavor", "m1", "--by-group", "--availability-zone", "az2")
+    assert [row["resource provider"] for row in rows] == ["second-zone"]
+
+
+def test_explain_names_the_filter_of_a_constraint(cloud):
+    """How many hosts it rules out, and for one host whether it does."""
+    rows = cloud.json(*EXPLAIN, "--flavor", "m1", "--availability-zone", "az1")
+    removed = {row["constraint"]: row["removed"] for row in rows}
+    assert removed["not COMPUTE_STATUS_DISABLED (compute_status_filter)"] == 1
+    assert removed["required OWNER_NOVA (owner_nova_filter)"] == 1
+    (zone,) = [text for text in removed if text.endswith("(map_az_to_placement_aggregate)")]
+    assert removed[zone] == 1
+    assert rows[-1]["left"] == 3
+    rows = cloud.json(*EXPLAIN, "--flavor", "m1", "--host", "disabled")
+    verdicts = {row["constraint"]: (row["met"], row["detail"]) for row in rows}
+    assert verdicts["not COMPUTE_STATUS_DISABLED (compute_status_filter)"] == ("no", "disabled has it")
+
+
+def test_compute_services_before_nova_34_need_not_be_owned(cloud, client):
+    """As long as one of the compute nodes does not report the trait, nova does not ask for it."""
+    made = make(client, "old", traits=("COMPUTE_NODE",), VCPU=1, MEMORY_MB=64, DISK_GB=1)
+    try:
+        assert cloud.hosts() == ENABLED | {"foreign", "old"}
+        assert cloud.hosts("--nova-filter", "owner_nova_filter") == ENABLED
+    finally:
+        client.delete_provider(made)
+
+
+def test_several_vgpus_come_from_several_gpus(cloud, client, services):
+    """Two isolated groups of one vGPU each, of a host with two GPUs that have four and three."""
+    services.add_flavor("gpus", resources1__VGPU="1", resources2__VGPU="1", group_policy="isolate")
+    host = make(client, "gpu-host", VCPU=9, MEMORY_MB=1000, DISK_GB=10)
+    gpus = [make(client, f"gpu{number}", host, traits=("OWNER_NOVA",), VGPU=4 - number) for number in (0, 1)]
+    try:
+        fits = cloud.fits(flavor="gpus")
+        assert fits["gpu-host"] == (3, "resources1, resources2")
+        assert fits["plain"] == (0, "no room for resources1, resources2")
+        assert len(cloud.json(*LIST, "--flavor", "gpus")) == 6
+    finally:
+        for provider in (*gpus, host):
+            client.delete_provider(provider)
+
+
+def test_host_aggregates_that_cannot_be_read_are_not_taken_for_none(cloud, services):
+    """An option that needs them is an error; what nova.conf enables is left out with a warning."""
+    services.failing["/compute/os-aggregates"] = 403
+    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", "--availability-zone", "az1")
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert "--availability-zone needs the host aggregates, which cannot be read" in result.err
+    conf = cloud.conf(enable_isolated_aggregate_filtering="true")
+    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", *conf, "-f", "json")
+    assert (result.status, result.err.count("\n")) == (0, 1)
+    assert "so hosts that nova's isolate_aggregates would remove are not removed" in result.err
+    assert cloud.run(*CAPACITY, "--fit-flavor", "m1", "-f", "json").err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--availability-zone", "az9"), "There is no availability zone 'az9'; there is az1, az2, nova"),
+        (("--image", "none"), "Image 'none' cannot be read: there is none of that name or ID"),
+        (("--image", str(uuid.UUID(int=1))), "cannot be read: there is none of that name or ID"),
+        (("--for-project", "none"), "Project 'none' cannot be read: there is none of that name or ID"),
+        (("--nova-conf", "/no/such/nova.conf"), "/no/such/nova.conf cannot be used: Failed to find"),
+        (
+            ("--image-property", "hw_disk_bus=odd"),
+            "Nova would refuse the image: hw_disk_bus='odd'",
+        ),
+        (("--no-nova-filters", "--availability-zone", "az1"), "cannot be used with --availability-zone"),
+        (("--no-nova-filters", "--show-nova-filters"), "cannot be used with --show-nova-filters"),
+    ],
+)
+def test_bad_options_end_with_one_line(cloud, options, message):
+    """By every command, and nothing is shown."""
+    for command, flavor in ((CAPACITY, "--fit-flavor"), (EXPLAIN, "--flavor"), (LIST, "--flavor")):
+        result = cloud.run(*command, flavor, "m1", *options)
+        assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
+        assert message in result.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[scheduler]\nimage_metadata_prefilter = maybe\n", "Unexpected boolean value 'maybe'"),
+        ("[scheduler\n", "Failed to parse"),
+    ],
+)
+def test_a_wrong_nova_conf_ends_with_one_line(cloud, tmp_path, text, message):
+    """With the value that is wrong."""
+    path = tmp_path / "nova.conf"
+    path.write_text(text)
+    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", "--nova-conf", path)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
+    assert message in result.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ((*CAPACITY, "--availability-zone", "az1"), "need --fit-flavor or --fit"),
+        ((*CAPACITY, "--no-nova-filters"), "need --fit-flavor or --fit"),
+        ((*LIST, "--flavor", "m1", "--resource", "VCPU=1"), "cannot be used with --flavor"),
+        (
+            (*EXPLAIN, "--flavor", "m1", "--group", "1", "--resource", "VCPU=1"),
+            "cannot be used with --flavor",
+        ),
+        ((*LIST, "--flavor", "m9"), "Flavor 'm9' cannot be read: there is none of that name or ID"),
+        ((*EXPLAIN, "--availability-zone", "az1"), "At least one --resource must be specified"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(cloud, line, message):
+    """One line, and nothing is shown."""
+    result = cloud.run(*line)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
+    assert message in result.err
+
+
+def test_a_terminal_says_which_filters_are_applied(cloud, endpoint):
+    """And which are not known; every line fits."""
+    cloud.openstack.options = lambda _endpoint: []
+    shown, status = run_on_terminal(
+        cloud.openstack, *VERSION, *CAPACITY, "--fit-flavor", "m1", environment=cloud.environment
+    )
+    assert status == 0
+    text = " ".join(shown.split())
+    assert "Filters of nova's scheduler, no nova.conf: compute_status_filter, owner_nova_filter" in text
+    assert "not known: require_tenant_aggregate" in text
+    assert max(map(len, shown.splitlines())) <= 60
