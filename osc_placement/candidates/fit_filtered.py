@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from osc_placement.candidates.fit import Fits, HostFit
 from osc_placement.candidates.fit_groups import count_request
 from osc_placement.candidates.match import Admitted, make_plan
 from osc_placement.candidates.node import Node
-from osc_placement.candidates.nova_filters import Asked
+from osc_placement.candidates.nova_filters import Asked, name_aggregates
 from osc_placement.candidates.query import Membership
 from osc_placement.candidates.request import UNNAMED, CandidateRequest, Group
 from osc_placement.candidates.snapshot import Snapshot
@@ -94,13 +94,7 @@ def describe_removal(asked: Asked, host: Node, aggregate_names: Mapping[str, str
         parts.append(f"has {', '.join(present)}")
     for names in asked.membership.required:
         if not names & aggregates:
-            parts.append(f"not in {_name_aggregates(names, aggregate_names)}")
+            parts.append(f"not in {name_aggregates(names, aggregate_names)}")
     if inside := asked.membership.unwanted & aggregates:
-        parts.append(f"in {_name_aggregates(inside, aggregate_names)}")
+        parts.append(f"in {name_aggregates(inside, aggregate_names)}")
     return f"{asked.name}: {', '.join(parts) or asked.reason}"
-
-
-def _name_aggregates(uuids: Iterable[str], names: Mapping[str, str]) -> str:
-    """Return the names of aggregates, or their number if there are many."""
-    known = sorted(names.get(uuid, uuid) for uuid in uuids)
-    return f"aggregate {' or '.join(known)}" if len(known) <= 2 else f"any of {len(known)} aggregates"

@@ -40,6 +40,8 @@ _IMAGE_PREFIXES: Final = {
 }
 _SOUND_MODELS: Final = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")
 _ENCRYPTION_FORMATS: Final = ("plain", "luks", "luksv2")
+#: more aggregates are not named one by one
+_FEW: Final = 2
 _SECRET_SECURITIES: Final = ("user", "host", "deployment")
 
 
@@ -90,10 +92,10 @@ class Boot:
 
 
 class State(Enum):
-    """The state of a request filter for a request."""
+    """The state of a request filter for a request; one that is idle is enabled, and asks for nothing."""
 
     APPLIED = "applied"
-    IDLE = "asks for nothing"
+    IDLE = "idle"
     OFF = "off"
     UNKNOWN = "unknown"
 
@@ -129,12 +131,10 @@ def ask_filters(boot: Boot, options: Options | None, forced: Collection[str] = (
         switch = SWITCHES.get(name)
         if name not in forced:
             if switch and options is None:
-                found.append(
-                    Asked(name, State.UNKNOWN, f"no nova.conf says whether [scheduler]/{switch} is true")
-                )
+                found.append(Asked(name, State.UNKNOWN, "there is no nova.conf"))
                 continue
             if switch and not getattr(options, switch):
-                found.append(Asked(name, State.OFF, f"[scheduler]/{switch} is false"))
+                found.append(Asked(name, State.OFF, "not enabled in nova.conf"))
                 continue
             if name == "owner_nova_filter" and boot.owner_gap:
                 found.append(Asked(name, State.OFF, boot.owner_gap))
@@ -344,14 +344,15 @@ SWITCHES: Final = {
 class Labels:
     """The filter that asks for a condition, by whether it requires or forbids, and the names in it.
 
-    ``root`` is for traits of the root, ``membership`` for aggregates.
+    ``root`` is for traits of the root, ``membership`` for aggregates, and ``names`` has names of aggregates.
     """
 
     root: Mapping[tuple[bool, frozenset[str]], str] = field(default_factory=dict)
     membership: Mapping[tuple[bool, frozenset[str]], str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
-def label_conditions(asked: Iterable[Asked]) -> Labels:
+def label_conditions(asked: Iterable[Asked], aggregate_names: Mapping[str, str]) -> Labels:
     """Return the filter of each condition."""
     root: dict[tuple[bool, frozenset[str]], str] = {}
     membership: dict[tuple[bool, frozenset[str]], str] = {}
@@ -359,4 +360,11 @@ def label_conditions(asked: Iterable[Asked]) -> Labels:
         for found, part in ((root, one.root), (membership, one.membership)):
             found |= {(True, names): one.name for names in part.required}
             found |= {(False, names): one.name for names in part.forbidden}
-    return Labels(root, membership)
+    return Labels(root, membership, aggregate_names)
+
+
+def name_aggregates(uuids: Collection[str], names: Mapping[str, str]) -> str:
+    """Return the names of aggregates, or their number if there are many."""
+    if len(uuids) > _FEW:
+        return f"any of {len(uuids)} aggregates"
+    return f"aggregate {' or '.join(sorted(names.get(uuid, uuid) for uuid in uuids))}"

@@ -17,7 +17,7 @@ from osc_placement.commands.candidate_rows import (
     join_summary,
     read_names,
 )
-from osc_placement.commands.fitted import FittedLister
+from osc_placement.commands.fitted import TABLE, FittedLister
 from osc_placement.commands.names import add_names_option
 from osc_placement.commands.nova_query import NovaQuery
 from osc_placement.commands.nova_request import FILTER_COLUMNS, add_nova_options, show_summary
@@ -71,7 +71,7 @@ class ListAllocationCandidate(NovaQuery, FittedLister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         nova = self.read_nova(parsed_args)
         if parsed_args.show_nova_filters:
-            return FILTER_COLUMNS, nova.rows()
+            return FILTER_COLUMNS, nova.rows(is_table=parsed_args.formatter == TABLE)
         document = self.client.allocation_candidates(self.make_query(parsed_args))
         show_summary(self, nova)
         if is_terminal(self.app.stderr) and not document["allocation_requests"]:

@@ -116,7 +116,7 @@ class ShowCapacity(ReportCommand):
         if parsed_args.is_filtered:
             parsed_args.nova = read_nova_request(self, parsed_args, parsed_args.fit_flavor)
             if parsed_args.show_nova_filters:
-                return FILTER_COLUMNS, parsed_args.nova.rows()
+                return FILTER_COLUMNS, parsed_args.nova.rows(is_table=parsed_args.formatter == TABLE)
             if parsed_args.fit_flavor:
                 parsed_args.want = parsed_args.nova.groups
             show_summary(self, parsed_args.nova)
@@ -159,20 +159,15 @@ class ShowCapacity(ReportCommand):
     def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
         want: CandidateRequest = parsed_args.want
         nova: NovaRequest = parsed_args.nova
-        with_aggregates = any(one.membership.names for one in nova.applied)
-        with_traits = with_aggregates or any(
-            [*(group.traits.names for group in want.groups), *(one.root.names for one in nova.applied)]
-        )
-        parts: list[Part] = [*STOCKS]
-        if with_traits:
-            parts.append("traits")
-        if with_aggregates:
-            parts.append("aggregates")
+        parts: tuple[Part, ...] = STOCKS
+        if any(group.traits.names for group in want.groups):
+            parts += ("traits",)
         selected = self.read_cloud(parsed_args, parts, reading, with_sharing=True)
         if parsed_args.fit:
             require_classes(self.client, selected.cloud, want.classes)
-        # which providers share, and with which, follows from their traits and aggregates
-        cloud = selected.cloud if with_aggregates else read_sharing(self.client, selected.cloud)
+        traits = {name for one in nova.applied for name in one.root.names}
+        aggregates = {uuid for one in nova.applied for uuid in one.membership.names}
+        cloud = read_sharing(self.client, selected.cloud, traits, aggregates)
         hosts = None
         if selected.uuids is not None:
             hosts = {cloud.root_of(uuid).uuid for uuid in selected.uuids if uuid in cloud.records}
@@ -180,7 +175,7 @@ class ShowCapacity(ReportCommand):
             fits = count_filtered(cloud.snapshot, want, nova.applied, hosts)
         except NotCountable as error:
             raise FlavorUnclear(parsed_args.fit_flavor, str(error)) from error
-        return selected.part, fit_rows(want, fits, nova.aggregate_names or {})
+        return selected.part, fit_rows(want, fits, nova.aggregate_names)
 
 
 def order_droppable(rows: Rows) -> Sequence[str]:

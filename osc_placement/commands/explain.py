@@ -15,6 +15,7 @@ from osc_placement.candidates.nova_filters import label_conditions
 from osc_placement.candidates.query import BadQuery
 from osc_placement.candidates.request import CandidateRequest, parse
 from osc_placement.commands import base
+from osc_placement.commands.fitted import TABLE
 from osc_placement.commands.nova_query import NovaQuery
 from osc_placement.commands.nova_request import FILTER_COLUMNS, add_nova_options, show_summary
 from osc_placement.commands.reading import show_reading
@@ -61,8 +62,8 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         nova = self.read_nova(parsed_args)
         if parsed_args.show_nova_filters:
-            return FILTER_COLUMNS, nova.rows()
-        labels = label_conditions(nova.applied)
+            return FILTER_COLUMNS, nova.rows(is_table=parsed_args.formatter == TABLE)
+        labels = label_conditions(nova.applied, nova.aggregate_names)
         params = self.make_query(parsed_args)
         try:
             request = parse(params, self.client.version)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from osc_placement import microversion
@@ -28,6 +28,7 @@ from osc_placement.candidates.nova_filters import (
     Options,
     State,
     ask_filters,
+    name_aggregates,
 )
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.commands import base
@@ -43,7 +44,7 @@ from osc_placement.terminal.screen import is_terminal, tell
 NOVA_CONF: Final = "/etc/nova/nova.conf"
 _NODE_TRAIT: Final = "COMPUTE_NODE"
 _NO_FLAVOR: Final = Flavor(0, 0, 0)
-FILTER_COLUMNS: Final = ("filter", "state", "asks_for", "reason")
+FILTER_COLUMNS: Final = ("filter", "state", "detail")
 #: the options, by their names in the parsed arguments, that ask for filters to be applied
 _ASKING: Final = (
     "image",
@@ -70,40 +71,41 @@ class NovaRequest:
     groups: CandidateRequest | None
     asked: Sequence[Asked] = ()
     source: str = ""
-    aggregate_names: Mapping[str, str] | None = None
+    aggregate_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def applied(self) -> list[Asked]:
         """Return the filters that ask for something."""
         return [one for one in self.asked if one.state is State.APPLIED]
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a row for each filter."""
-        return [(one.name, one.state.value, self._describe(one), one.reason) for one in self.asked]
+    def rows(self, *, is_table: bool) -> list[tuple[str, str, str]]:
+        """Return a row for each filter; in a table, many aggregates are counted."""
 
-    def _describe(self, one: Asked) -> str:
-        names = self.aggregate_names or {}
-        return ", ".join(
-            [
+        def name(uuids: Collection[str]) -> str:
+            if is_table:
+                return name_aggregates(uuids, self.aggregate_names)
+            known = sorted(self.aggregate_names.get(uuid, uuid) for uuid in uuids)
+            return f"aggregate {' or '.join(known)}"
+
+        def describe(one: Asked) -> str:
+            conditions = [
                 *(f"root has {' or '.join(sorted(traits))}" for traits in one.root.required),
                 *(f"root has no {' or '.join(sorted(traits))}" for traits in one.root.forbidden),
-                *(f"in {_name_all(uuids, names)}" for uuids in one.membership.required),
-                *(f"not in {_name_all(uuids, names)}" for uuids in one.membership.forbidden),
+                *(f"in {name(uuids)}" for uuids in one.membership.required),
+                *(f"not in {name(uuids)}" for uuids in one.membership.forbidden),
             ]
-        )
+            return f"{', '.join(conditions)} ({one.reason})" if conditions else one.reason
+
+        return [(one.name, one.state.value, describe(one)) for one in self.asked]
 
     def summary(self) -> str:
         """Return a sentence about the filters; empty if none is to be applied."""
         if not self.asked:
             return ""
         applied = ", ".join(one.name for one in self.applied) or "none"
-        unknown = [one.name for one in self.asked if one.state is State.UNKNOWN]
-        more = f"; not known: {', '.join(unknown)} (see --show-nova-filters)" if unknown else ""
-        return f"Filters of nova's scheduler, {self.source}: {applied}{more}"
-
-
-def _name_all(uuids: Collection[str], names: Mapping[str, str]) -> str:
-    return " or ".join(sorted(names.get(uuid, uuid) for uuid in uuids))
+        unknown = sum(one.state is State.UNKNOWN for one in self.asked)
+        more = f"; {unknown} not known, see --show-nova-filters" if unknown else ""
+        return f"Filters of nova's scheduler ({self.source}): {applied}{more}"
 
 
 def add_nova_options(
@@ -218,6 +220,7 @@ def read_nova_request(
         )
     if parsed_args.no_nova_filters or not (flavor_name or asks_for_filters(parsed_args)):
         return NovaRequest(groups)
+    command.client.require(microversion.FORBIDDEN_TRAITS, "filters of nova's scheduler")
     options, source = _read_options(command, parsed_args.nova_conf)
     aggregates = _read_aggregates(command, parsed_args, options)
     traits = frozenset(command.client.list_traits())

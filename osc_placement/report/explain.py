@@ -9,7 +9,7 @@ because one provider must give everything. Each constraint removes providers fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.fit import HostFit
 from osc_placement.candidates.match import Admitted, have_together, make_plan
 from osc_placement.candidates.node import Node, Stock
-from osc_placement.candidates.nova_filters import Labels
+from osc_placement.candidates.nova_filters import Labels, name_aggregates
 from osc_placement.candidates.query import Membership, Traits
 from osc_placement.candidates.request import CandidateRequest, Group
 from osc_placement.terminal.escape import printable
@@ -179,7 +179,7 @@ def _of_group(
     for name, amount in group.resources.items():
         yield from _resource_constraints(group, name, amount)
     yield from _trait_constraints(group.traits)
-    yield from _aggregate_constraints(group.membership, {} if group.suffix else labels.membership)
+    yield from _aggregate_constraints(group.membership, _NO_LABELS if group.suffix else labels)
     if len(request.groups) == 1 and cloud.snapshot.sharing:
         # a candidate has something from the tree itself, not only what is shared
         yield Constraint(
@@ -228,13 +228,20 @@ def _trait_constraints(traits: Traits, filters: Filters | None = None) -> Iterat
         yield Constraint(text, add, lambda sets: f"{_names(sets)} has it")
 
 
-def _aggregate_constraints(membership: Membership, filters: Filters) -> Iterator[Constraint]:
+def _aggregate_constraints(membership: Membership, labels: Labels) -> Iterator[Constraint]:
+    def describe(names: frozenset[str], *, is_required: bool) -> str:
+        text = f"aggregate {' or '.join(sorted(names))}"
+        if (is_required, names) in labels.membership:
+            text = name_aggregates(names, labels.names)
+        text = f"in {text}" if is_required else f"not in {text}"
+        return _label(text, (is_required, names), labels.membership)
+
     for names in membership.required:
-        text = _label(f"in {_name_aggregates(names)}", (True, names), filters)
+        text = describe(names, is_required=True)
         add = partial(_require, Membership((names,)))
         yield Constraint(text, add, lambda sets: f"{_names(sets)} is not in it")
     for names in membership.forbidden:
-        text = _label(f"not in {_name_aggregates(names)}", (False, names), filters)
+        text = describe(names, is_required=False)
         add = partial(_require, Membership((), (names,)))
         yield Constraint(text, add, lambda sets: f"{_names(sets)} is in it")
 
@@ -243,10 +250,6 @@ def _label(text: str, condition: tuple[bool, frozenset[str]], filters: Filters |
     """Return the text of a condition, with the filter of nova's scheduler that asks for it."""
     name = (filters or {}).get(condition)
     return f"{text} ({name})" if name else text
-
-
-def _name_aggregates(names: Collection[str]) -> str:
-    return f"aggregate {' or '.join(sorted(names))}"
 
 
 def _require(more: Traits | Membership, scope: Scope) -> Scope:

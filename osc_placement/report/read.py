@@ -66,29 +66,37 @@ def read_cloud(
     return CloudView(records.values())
 
 
-def read_sharing(client: PlacementClient, cloud: CloudView) -> CloudView:
+def read_sharing(
+    client: PlacementClient,
+    cloud: CloudView,
+    traits: Iterable[str] = (),
+    aggregates: Iterable[str] = (),
+) -> CloudView:
     """Return the same cloud with the sharing providers and the members of their aggregates.
 
-    This takes a request for each sharing provider and each of its aggregates instead of two for each
-    provider.
+    It also has the providers with these traits, and the members of these aggregates. This takes a request for
+    each of them, for each sharing provider and each of its aggregates, instead of two for each provider.
     """
     if client.version < microversion.LIST_BY_TRAITS:
         return cloud
-    sharing = {document["uuid"] for document in client.list_providers(required=[SHARING_TRAIT])}
-    shared = {
+    having: dict[str, set[str]] = {}
+    for trait in sorted({SHARING_TRAIT, *traits}):
+        for document in client.list_providers(required=[trait]):
+            having.setdefault(document["uuid"], set()).add(trait)
+    named = {
         aggregate
-        for uuid in sorted(sharing)
+        for uuid in sorted(uuid for uuid, own in having.items() if SHARING_TRAIT in own)
         for aggregate in client.list_provider_aggregates(uuid)["aggregates"]
     }
-    aggregates: dict[str, set[str]] = {}
-    for aggregate in sorted(shared):
+    member_of: dict[str, set[str]] = {}
+    for aggregate in sorted(named.union(aggregates)):
         for document in client.list_providers(member_of=[aggregate]):
-            aggregates.setdefault(document["uuid"], set()).add(aggregate)
+            member_of.setdefault(document["uuid"], set()).add(aggregate)
     return CloudView(
         replace(
             record,
-            traits=(record.traits or frozenset()) | ({SHARING_TRAIT} if uuid in sharing else set()),
-            aggregates=frozenset(aggregates.get(uuid, ())),
+            traits=(record.traits or frozenset()) | having.get(uuid, set()),
+            aggregates=frozenset(member_of.get(uuid, ())),
         )
         for uuid, record in cloud.records.items()
     )
