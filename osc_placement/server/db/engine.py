@@ -388,12 +388,14 @@ class Database:
     def _write_with_own_tables(self, operation: Callable[[Connection], T]) -> T:
         """Write once, and once more without recording changes if a table of our own cannot be used."""
         attempt = partial(_once_more, _LostBeforeCommit, partial(self._write_once, operation))
+        # another thread may notice it first, while this transaction is under way
+        was_recording = self.records_changes
         try:
             return attempt()
         except (db_exc.DBError, sa.exc.OperationalError, sa.exc.ProgrammingError) as error:
             cause = driver_errors.find(error)
             is_unusable = driver_errors.is_table_missing(cause) or driver_errors.is_denied(cause)
-            if not (self.records_changes and is_unusable and PREFIX in str(cause)):
+            if not (was_recording and is_unusable and PREFIX in str(cause)):
                 raise
             self.stop_recording()
         return attempt()

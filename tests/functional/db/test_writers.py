@@ -662,6 +662,21 @@ def test_a_table_of_ours_that_is_dropped_is_done_without_and_made_again(
     assert (used(worker, item), used(other_worker, item)) == (4, 4)
 
 
+def test_write_succeeds_if_another_thread_notices_the_missing_table_first(database):
+    """The transaction, which began before that, is repeated without recording its changes."""
+    make_provider(database)
+    with database.engine.begin() as connection:
+        own_tables.writers.drop(connection)
+
+    def create(conn):
+        database.stop_recording()
+        return provider.create(conn, provider.New(child, child))
+
+    child = str(uuid.uuid4())
+    assert database.write(create).uuid == child
+    assert not database.records_changes
+
+
 def test_tables_of_a_later_release_are_not_used(database, caplog):
     """Every check compares, and the log and the probe for readiness say so once."""
     item = make_provider(database)
