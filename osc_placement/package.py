@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TextIO
 
 #: the status of a program that SIGPIPE ended
@@ -42,9 +42,15 @@ class BriefParser(argparse.ArgumentParser):
         refuse_usage(self, message)
 
 
-def refuse_usage(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """Print what is wrong with a command line and how to see its usage; end the process with 2."""
-    parser.exit(2, f"{parser.prog}: error: {message}\nSee: {parser.prog} --help\n")
+def refuse_usage(
+    parser: argparse.ArgumentParser, message: str, wrap: Callable[[str], Sequence[str]] = str.splitlines
+) -> NoReturn:
+    """Print what is wrong with a command line and how to see its usage; end the process with 2.
+
+    :param wrap: returns the lines of a text as they fit standard error
+    """
+    told = (*wrap(f"{parser.prog}: error: {message}"), f"See: {parser.prog} --help")
+    parser.exit(2, "".join(f"{line}\n" for line in told))
 
 
 def discard(stream: TextIO) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, cast
@@ -104,7 +105,9 @@ class PlacementCommand(command.Command):
         formatter: Any = type("HelpFormatter", (Paragraphs, known), {})
         parser.formatter_class = formatter
         if prog_name.removeprefix("openstack ").startswith(OWN_COMMANDS):
-            cast(Any, parser).error = partial(refuse_usage, parser)
+            cast(Any, parser).error = partial(
+                refuse_usage, parser, wrap=lambda text: wrap_for(sys.stderr, text)
+            )
         return parser
 
     def get_description(self) -> str:

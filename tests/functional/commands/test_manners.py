@@ -107,6 +107,16 @@ def test_commands_work_at_60_columns_and_without_colour(openstack, cloud, name):
     assert re.search(r"\x1b\[[\d;]*m", shown) is None
 
 
+def test_error_of_the_command_line_is_broken_between_words(openstack, cloud):
+    """On a terminal; a pipe gets it in one line, and the command that shows the usage in another."""
+    command = (*PROVIDER, "capacity", "--by", "host")
+    shown, status = run_on_terminal(openstack, *command)
+    piped = openstack.run(*command)
+    assert (status, piped.status, len(piped.err.splitlines())) == (2, 2, 2)
+    assert len(piped.err.splitlines()[0]) > 60 >= max(map(len, shown.splitlines()))
+    assert shown.split() == piped.err.split()
+
+
 @pytest.mark.parametrize("name", LOOKS)
 def test_closed_pipe_ends_a_command_without_an_error(openstack, cloud, name):
     """As `| head -1` does: nothing on standard error."""
