@@ -30,6 +30,11 @@ CONSUMERS = f"""\
 allocations:
 - {{consumer: {CONSUMER}, project: p, user: u, resources: {{host1: {{VCPU: 2}}}}}}
 """
+CONFIG = """\
+meta: {schema_version: "1.0"}
+providers:
+- {identification: {name: host1}, traits: {additional: [CUSTOM_A]}}
+"""
 
 
 @pytest.fixture
@@ -39,6 +44,7 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "state.yaml").write_text(FILE)
     (tmp_path / "consumers.yaml").write_text(CONSUMERS)
+    (tmp_path / "config.yaml").write_text(CONFIG)
     fake = FakePlacement()
     hosts = [
         {"uuid": uuid, "name": f"host{number}", "generation": 3, "root_provider_uuid": uuid}
@@ -147,6 +153,23 @@ TABLE = [
         "--file consumers.yaml",
         [LIST, f"GET /allocations/{CONSUMER}", "POST /allocations"],
     ),
+    ("resource provider config generate", "", [LIST, *each("inventories", "traits")]),
+    ("resource provider config lint", "config.yaml", []),
+    (
+        "resource provider config lint",
+        "config.yaml --check-placement",
+        [LIST, "GET /traits", "GET /resource_classes"],
+    ),
+    (
+        "resource provider config drift",
+        "config.yaml",
+        [LIST, *(f"GET {P}/{part}" for part in ("inventories", "traits"))],
+    ),
+    (
+        "resource provider config prune",
+        "config.yaml --all-custom",
+        [LIST, *(f"GET {P}/{part}" for part in ("inventories", "traits"))],
+    ),
     (
         "resource provider reshape",
         f"--from {FIRST} --to {SECOND} --resource VCPU=8",
@@ -159,7 +182,7 @@ TABLE = [
     ),
 ]
 #: what asks before it writes
-ASKING = re.compile(f"{BATCH} (trait|aggregate|inventory|ratio)|.* reshape")
+ASKING = re.compile(f"{BATCH} (trait|aggregate|inventory|ratio)|.* (reshape|prune)")
 
 
 def perform(fake, command, arguments):
@@ -175,7 +198,8 @@ def test_command_without_bulk_routes_reads_and_writes_each_provider_once(fake, c
     status, lines = perform(fake, command, arguments)
     assert [line for line in lines if line != BULK] == sorted(requests)
     assert lines.count(BULK) <= 1
-    assert status in (0, 3 if command.endswith("inventory delete") else 0)
+    # a provider is refused, something differs, a trait is not known
+    assert status in (0, 3 if command.endswith(("inventory delete", "config drift", "config lint")) else 0)
 
 
 #: the commands for which one request reads, and one writes, however many providers there are
