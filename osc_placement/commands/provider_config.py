@@ -127,8 +127,8 @@ class GenerateConfig(_OfflineCommand):
         parser.add_argument(
             "--compute-node",
             action="store_true",
-            help="Identify the root of a tree by $COMPUTE_NODE, so that a file holds for the host that it is "
-            "on; with several hosts it needs --directory, which then has a directory for each host",
+            help="Identify roots with the trait COMPUTE_NODE by $COMPUTE_NODE, so that a file holds for the "
+            "host that it is on; with several hosts it needs --directory, which then has a directory for each",
         )
         parser.add_argument(
             "--state",
@@ -166,12 +166,14 @@ class GenerateConfig(_OfflineCommand):
             return
         number = sum(map(len, found.hosts.values()))
         if parsed_args.directory is None:
-            if parsed_args.compute_node and len(found.hosts) > 1:
+            chosen = [entry for entries in found.hosts.values() for entry in entries]
+            nodes = sum(entry.key == COMPUTE_NODE for entry in chosen)
+            if nodes > 1:
                 raise UsageError(
-                    f"$COMPUTE_NODE can stand in a file once, and there are {len(found.hosts):,} hosts; give "
+                    f"{COMPUTE_NODE} can stand in a file once, and there are {nodes:,} compute nodes; give "
                     "--directory to write a file for each of them"
                 )
-            text = format_file(entry for entries in found.hosts.values() for entry in entries)
+            text = format_file(chosen)
             if parsed_args.output == STANDARD_STREAM:
                 self.app.stdout.write(text)
                 return
@@ -214,7 +216,8 @@ def _write(path: pathlib.Path, text: str, written: int) -> None:
         replace_file(str(path), [text])
     except (OSError, PlacementError) as error:
         what = error if isinstance(error, PlacementError) else f"{path} cannot be written: {error.strerror}"
-        raise PlacementError(f"{what}; {written:,} files were written before") from error
+        before = f"{written:,} files were written before" if written else "nothing was written"
+        raise PlacementError(f"{what}; {before}") from error
 
 
 def _read_selection(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> Selection:

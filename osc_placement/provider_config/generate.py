@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from osc_placement.errors import PlacementError
 from osc_placement.model import ProviderRecord
+from osc_placement.provider_config.compare import COMPUTE_NODE_TRAIT
 from osc_placement.provider_config.document import COMPUTE_NODE, Entry
 from osc_placement.provider_config.ownership import Held, find_owner
 from osc_placement.state.document import Document, find_places
@@ -40,7 +41,7 @@ def generate(providers: Iterable[Held], by: By, *, compute_node: bool = False) -
     """Return entries with the custom traits and classes of providers, without those that others report.
 
     :param by: what identifies a provider
-    :param compute_node: identify roots by $COMPUTE_NODE
+    :param compute_node: identify the roots of compute nodes by $COMPUTE_NODE
     """
     hosts: dict[str, list[Entry]] = {}
     left_out: Counter[str] = Counter()
@@ -56,7 +57,7 @@ def generate(providers: Iterable[Held], by: By, *, compute_node: bool = False) -
             continue
         traits = frozenset(name for kind, name in mine if kind == "trait")
         inventories = {name: held.inventories[name] for kind, name in mine if kind == "inventory"}
-        if compute_node and held.is_root:
+        if compute_node and held.is_root and COMPUTE_NODE_TRAIT in held.traits:
             entry = Entry(COMPUTE_NODE, traits, inventories, "uuid")
         elif by == "name":
             entry = Entry(held.name, traits, inventories, "name")

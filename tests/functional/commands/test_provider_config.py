@@ -223,7 +223,7 @@ def test_directory_that_cannot_be_written(openstack, cloud, tmp_path):
     name = f"{cloud.name('compute-1')}.yaml"
     assert (result.status, result.err.splitlines()[-1]) == (
         1,
-        f"{blocked / name} cannot be written: File exists; 0 files were written before",
+        f"{blocked / name} cannot be written: File exists; nothing was written",
     )
     assert blocked.read_text() == ""
 

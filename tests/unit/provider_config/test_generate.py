@@ -27,13 +27,20 @@ def test_root_comes_before_its_children():
     }
 
 
-def test_compute_node_is_for_roots_only():
+def test_compute_node_is_for_roots_of_compute_nodes():
     """Children are identified as asked for."""
     found = generate([ROOT, CHILD], "name", compute_node=True)
     assert [(each.by, each.key) for each in found.hosts["compute-1"]] == [
         ("uuid", COMPUTE_NODE),
         ("name", "a-child"),
     ]
+
+
+def test_root_that_is_no_compute_node_is_identified_as_asked_for():
+    """nova's $COMPUTE_NODE does not stand for it."""
+    storage = Held("storage", U1, "storage", True, frozenset({"CUSTOM_A"}))
+    (entry,) = generate([storage], "uuid", compute_node=True).hosts["storage"]
+    assert (entry.by, entry.key) == ("uuid", U1)
 
 
 def test_unknown_uuid_is_refused():
