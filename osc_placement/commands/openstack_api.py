@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from osc_placement.errors import PlacementError, one_line
 from osc_placement.model import is_uuid
 
+#: seconds
+_PATIENCE: Final = 60
 
-class NotFound(PlacementError):
+
+class NotReadable(PlacementError):
     """An image or a project cannot be read."""
 
     def __init__(self, noun: str, name: str, reason: str) -> None:
@@ -41,27 +44,26 @@ def _find(client_manager: Any, service: str, kind: str, name: str) -> Mapping[st
     listed = _read(client_manager, service, f"/{kind}?name={quote(name, safe='')}", noun, name) or {}
     documents: Sequence[Mapping[str, Any]] = listed.get(kind) or ()
     if len(documents) > 1:
-        raise NotFound(noun, name, f"there are {len(documents)} of that name; give an ID")
+        raise NotReadable(noun, name, f"there are {len(documents)} of that name; give an ID")
     if not documents:
-        raise NotFound(noun, name, f"there is none of that name or ID, see: openstack {kind[:-1]} list")
+        raise NotReadable(noun, name, f"there is none of that name or ID, see: openstack {kind[:-1]} list")
     return documents[0]
 
 
 def _read(client_manager: Any, service: str, path: str, noun: str, name: str) -> Mapping[str, Any] | None:
     """Return the JSON object at a path of a service; None if there is nothing."""
-    from keystoneauth1.exceptions import ClientException
-    from openstack import exceptions
-
     try:
-        response = getattr(client_manager.sdk_connection, service).get(path)
-        if response.status_code == 404:
-            return None
-        exceptions.raise_from_response(response)
+        response = getattr(client_manager.sdk_connection, service).get(path, timeout=_PATIENCE)
+    except Exception as failure:  # openstacksdk's own kinds, which come with osc-lib
+        raise NotReadable(noun, name, f"the {service} API gave no answer ({one_line(failure)})") from failure
+    if response.status_code == 404:
+        return None
+    if not response.ok:
+        raise NotReadable(noun, name, f"the {service} API refused to answer (HTTP {response.status_code})")
+    try:
         document = response.json()
-    except (ClientException, exceptions.SDKException) as failure:
-        raise NotFound(noun, name, f"the {service} API gave no answer ({one_line(failure)})") from failure
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise NotFound(noun, name, f"its answer is not that of the {service} API")
+        raise NotReadable(noun, name, f"its answer is not that of the {service} API")
     return document

@@ -33,7 +33,13 @@ OPTIONAL = {"fixtures", "pytest"}
 #: what another environment's Python runs
 RUN_ELSEWHERE = {
     ROOT / "tests/functional/migrate" / name: "by nova's"
-    for name in ("nova_api.py", "nova_ironic.py", "nova_notify.py", "nova_scheduler.py")
+    for name in (
+        "nova_api.py",
+        "nova_ironic.py",
+        "nova_notify.py",
+        "nova_request_filters.py",
+        "nova_scheduler.py",
+    )
 } | {
     ROOT / "tests/functional/migrate/neutron_api.py": "by neutron's",
     ROOT / "tests/functional/provider_config/nova_loader.py": "by nova's",

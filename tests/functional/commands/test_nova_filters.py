@@ -305,6 +305,23 @@ def test_bad_options_end_with_one_line(cloud, options, message):
 
 
 @pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("/image/v2/images", ("--image", "debian"), "the image API refused to answer (HTTP 500)"),
+        ("/image", ("--image", "debian"), "the image API gave no answer"),
+        ("/identity/v3/projects", ("--for-project", "x"), "the identity API refused to answer (HTTP 500)"),
+        ("/compute/os-availability-zone", ("--availability-zone", "nova"), "'nova' cannot be looked up"),
+    ],
+)
+def test_a_service_that_fails_is_named(cloud, services, path, options, message):
+    """What it would have told is unknown, and nothing is shown."""
+    services.failing[path] = 500
+    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", *options)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
+    assert message in result.err
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[scheduler]\nimage_metadata_prefilter = maybe\n", "Unexpected boolean value 'maybe'"),
