@@ -20,7 +20,10 @@ from tests.unit.commands.shell import make
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("*.rst"), *(ROOT / "doc" / "source").rglob("*.rst")])
 #: pages that a test of their own runs
-WITH_A_TEST = {"doc/source/admin/baremetal.rst": "tests/functional/migrate/test_move_baremetal.py"}
+WITH_A_TEST = {
+    "doc/source/admin/baremetal.rst": "tests/functional/migrate/test_move_baremetal.py",
+    "doc/source/admin/flavors.rst": "tests/functional/migrate/test_flavors.py",
+}
 #: pages whose commands are not run as they stand there, and why
 NOT_RUN = {
     "doc/source/admin/compat.rst": "the index of packages; tests/functional/packaging/test_compat.py",

@@ -213,7 +213,7 @@ class _Names:
         for (kind, name), subjects in sorted(self.missing.items()):
             if not only or name in only:
                 present = ProviderState(identity=describe_identity(name))
-                reason = f"asked for by {_name_some(subjects)}{self._guess(kind, name)}"
+                reason = f"{kind} asked for by {_name_some(subjects)}{self._guess(kind, name)}"
                 yield Change(CustomName(kind, name), absent, present, reason)
 
     def _guess(self, kind: Kind, name: str) -> str:
@@ -414,11 +414,9 @@ def _describe_waste(best: BestHost, most_unused: int) -> str:
     unused = {name: share for name, share in best.unused.items() if share * 100 > most_unused}
     if not unused:
         return ""
-    shares = ", ".join(f"{share:.0%} of {name}" for name, share in sorted(unused.items()))
-    limits = ", ".join(best.limits)
-    return (
-        f"leaves {shares} unused where {limits} runs out: {best.count} fit on {best.host.name}, its best host"
-    )
+    shares = " and ".join(f"{share:.0%} of {name}" for name, share in sorted(unused.items()))
+    limits, number = " and ".join(best.limits), f"{best.count} fit{'s' * (best.count == 1)}"
+    return f"leaves {shares} unused where {limits} runs out: {number} on {best.host.name}, its best host"
 
 
 def _name_limit(cloud: CloudView, request: CandidateRequest) -> str:

@@ -13,7 +13,10 @@ from tests.functional.migrate import nova_serving
 from tests.functional.migrate.cloud import add_flavor
 from tests.functional.migrate.glance import serving_glance
 from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.pages import shell_with, type_into, with_runs_of
 from tests.functional.migrate.placement import CLAIM, SIZES, clear, give, hold
+from tests.functional.test_readme import assert_matches
+from tests.transcripts import ROOT, read_steps
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -69,8 +72,8 @@ def test_unknown_custom_name_is_planned_and_others_are_reported(cloud, add_host,
     document, status = flavors()
     assert status == 3
     assert {row["name"]: row["note"] for row in document["rows"]} == {
-        TRAIT: "asked for by flavor a, flavor b",
-        CLASS: "asked for by flavor b",
+        TRAIT: "trait asked for by flavor a, flavor b",
+        CLASS: "resource class asked for by flavor b",
     }
     found = findings_of(document)
     assert {subject: kind for subject, (kind, _) in found.items()} == {
@@ -234,7 +237,7 @@ def _die_at_write(client, migrate, number, is_sent):
         ({"resources:VGPU": "1"}, "fits on no host", "fits on no empty host: no VGPU"),
         ({"trait:HW_CPU_X86_AVX": "required"}, "fits on no host", "required HW_CPU_X86_AVX"),
         ({"resources:MEMORY_MB": "99999"}, "fits on no host", "99999 asked, 65536 free"),
-        ({"resources:DISK_GB": "600"}, "unused rest of a host", "1 fit on h1"),
+        ({"resources:DISK_GB": "600"}, "unused rest of a host", "1 fits on h1"),
     ],
 )
 def test_broken_flavor_is_reported_with_the_reason(cloud, add_host, migrate, flavors, specs, kind, text):
@@ -297,7 +300,7 @@ def test_threshold_decides_what_is_reported_as_waste(cloud, add_host, flavors):
     document, status = flavors("--max-unused", "35")
     (told,) = findings_of(document).values()
     assert (status, told[0]) == (3, "unused rest of a host")
-    assert "leaves 36% of DISK_GB unused where MEMORY_MB, VCPU runs out: 32 fit on h1" in told[1]
+    assert "leaves 36% of DISK_GB unused where MEMORY_MB and VCPU runs out: 32 fit on h1" in told[1]
     assert document["flavors"][0]["unused"] == {"VCPU": 0.0, "MEMORY_MB": 0.0, "DISK_GB": 0.36}
 
 
@@ -327,7 +330,7 @@ def test_aggregate_and_images_of_instances_are_compared(cloud, add_host, flavors
     (note,) = document["notes"]
     assert "read from the metadata of instances" in note
     assert {row["name"]: row["note"] for row in document["rows"]} == {
-        TRAIT: "asked for by host aggregate fast, image f01, image of a volume"
+        TRAIT: "trait asked for by host aggregate fast, image f01, image of a volume"
     }
     found = findings_of(document)
     assert found["image f00"][0] == "unknown name"
@@ -362,7 +365,7 @@ def test_images_are_read_from_glance(cloud, add_host, migrate_json, glance):
     document, status = migrate_json("--glance-endpoint", url, "flavors")
     assert status == 3
     assert document["notes"] == ["images: read from glance"]
-    assert {row["name"]: row["note"] for row in document["rows"]} == {TRAIT: "asked for by image e"}
+    assert {row["name"]: row["note"] for row in document["rows"]} == {TRAIT: "trait asked for by image e"}
     assert sorted(findings_of(document)) == ["image 2", "image a", "image b", "image d"]
 
 
@@ -438,3 +441,27 @@ def test_both_sources_find_the_same(cloud, add_host, migrate_json, nova_url, gla
     )
     document, status = migrate_json(*access, "flavors")
     assert (status, findings_of(document)["images"][0]) == (4, "unknown")
+
+
+PAGE = (ROOT / "doc/source/admin/flavors.rst").read_text()
+
+
+def test_documentation_page_shows_real_output(cloud, add_host, nova_conf, tmp_path):
+    """Every command of the page prints what is shown; run ids differ."""
+    for number in range(1, 4):
+        add_host(f"compute{number}")
+    cloud.add_aggregate("ssd", ["compute1"], **{"trait:CUSTOM_TEST_SSD": "required"})
+    add_flavor(cloud, "m1.small")
+    add_flavor(cloud, "m1.avx", **{"trait:HW_CPU_X86_AVX3": "required"})
+    add_flavor(cloud, "m1.disk", {"root_gb": 600})
+    add_flavor(cloud, "m1.fast", **{"trait:CUSTOM_TEST_SSD": "required"})
+    add_flavor(cloud, "m1.gpu", **{"resources:VGPU": "1"})
+    add_flavor(cloud, "m1.many", **{"resources:VCPU": "many"})
+    add_flavor(cloud, "m1.mixed", **{"hw:cpu_policy": "mixed"})
+    shown, create, undo = read_steps(PAGE)
+    with shell_with(nova_conf, tmp_path) as shell:
+        assert_matches(shown, type_into(shell, shown.command))
+        created = type_into(shell, create.command)
+        assert_matches(create, with_runs_of(created, create.output))
+        undone = type_into(shell, undo.command)
+        assert_matches(undo, with_runs_of(undone, undo.output))

@@ -2,9 +2,7 @@
 """`placement-migrate move-baremetal`: nodes of a real Ironic in databases of nova, moved to their classes."""
 
 import random
-import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -15,12 +13,12 @@ from benchmarks import environments
 from osc_placement.model import Inventory
 from tests import databases
 from tests.functional import servers
-from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.migrate import ironic as ironics
 from tests.functional.migrate.cloud import IRONIC, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.pages import shell_with, type_into, with_runs_of
 from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
-from tests.functional.test_readme import Shell, assert_matches
+from tests.functional.test_readme import assert_matches
 from tests.transcripts import ROOT, read_steps
 
 # what differs between databases is tested with the source
@@ -417,42 +415,10 @@ def test_cloud_without_bare_metal_asks_no_ironic(add_host, nova_conf, migrate):
 
 
 PAGE = (ROOT / "doc/source/admin/baremetal.rst").read_text()
-RUN = re.compile(r"\d{8}T\d{6}-\w{6}")
 
 
-@pytest.fixture
-def shell(client, nova_conf, tmp_path):
-    """A shell where nova.conf is in its usual place; placement is empty."""
-    home = tmp_path / "home"
-    (home / ".nova").mkdir(parents=True)
-    shell = Shell(home, ["placement-migrate"])
-    yield shell
-    shell.stop()
-
-
-class Typed:
-    """Commands that are typed into a shell on a terminal."""
-
-    def __init__(self, shell):
-        self._settings = shell.settings()
-
-    def start(self, command, *, endpoint, environment, **streams):
-        """Begin a command."""
-        env = {**self._settings["env"], **dict(environment)}
-        del env["COLUMNS"]
-        return subprocess.Popen(["sh", "-c", command], **{**self._settings, **streams, "env": env})
-
-
-def type_into(shell, command):
-    """Run a command on a terminal of the usual width; what it shows."""
-    shown, status = run_on_terminal(Typed(shell), command, columns=80, environment={"TERM": "dumb"})
-    assert status == 0, shown
-    return shown
-
-
-def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, nova_conf, shell):
+def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, nova_conf, tmp_path):
     """Every command of the page prints what is shown; run ids differ, and what people do is done between."""
-    shutil.copy(nova_conf, shell.directory / ".nova/nova.conf")
     nodes = [f"1be7a100-0000-4000-8000-00000000000{number}" for number in range(1, 5)]
     for node, resource_class in zip(nodes, ("Baremetal-gold", "Baremetal-gold", "silver", None), strict=True):
         ironic.add_node(resource_class, uuid=node)
@@ -464,22 +430,17 @@ def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, 
     ironic.deploy(nodes[0], instance)
     hold(client, instance, {nodes[0]: CLAIM})
     shown, move, again, undo = read_steps(PAGE)
-    assert_matches(shown, type_into(shell, shown.command))
-    moved = type_into(shell, move.command)
-    assert_matches(move, with_runs_of(moved, move.output))
-    ironic.update(nodes[3], resource_class="silver")
-    sizeless = ["resources:CUSTOM_BAREMETAL_GOLD=1", "resources:VCPU=0", "resources:MEMORY_MB=0"]
-    set_properties(cloud, flavor, [*sizeless, "resources:DISK_GB=0"])
-    assert_matches(again, with_runs_of(type_into(shell, again.command), again.output))
-    undone = type_into(shell, with_runs_of(undo.command, moved))
-    assert_matches(undo, with_runs_of(undone, undo.output))
+    with shell_with(nova_conf, tmp_path) as shell:
+        assert_matches(shown, type_into(shell, shown.command))
+        moved = type_into(shell, move.command)
+        assert_matches(move, with_runs_of(moved, move.output))
+        ironic.update(nodes[3], resource_class="silver")
+        sizeless = ["resources:CUSTOM_BAREMETAL_GOLD=1", "resources:VCPU=0", "resources:MEMORY_MB=0"]
+        set_properties(cloud, flavor, [*sizeless, "resources:DISK_GB=0"])
+        assert_matches(again, with_runs_of(type_into(shell, again.command), again.output))
+        undone = type_into(shell, with_runs_of(undo.command, moved))
+        assert_matches(undo, with_runs_of(undone, undo.output))
     assert held_by(client, instance) == {nodes[0]: CLAIM}
-
-
-def with_runs_of(text, other):
-    """A text with the ids of runs that another has, in their order."""
-    ids = dict(zip(dict.fromkeys(RUN.findall(text)), dict.fromkeys(RUN.findall(other)), strict=False))
-    return RUN.sub(lambda found: ids.get(found[0], found[0]), text)
 
 
 def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_conf, tmp_path, migrate_json):

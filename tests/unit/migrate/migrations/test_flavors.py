@@ -87,7 +87,7 @@ def test_missing_names_are_created_once_for_all_who_ask():
     image = Image("1", "cirros", {"trait:CUSTOM_B": "required"})
     result = survey(Source(flavors), HOST, glance=Source(images=[image]), traits=("CUSTOM_BX",))
     (change,) = result.assessment.plan.changes
-    note = "asked for by flavor m0, flavor m1, flavor m2 and 3 more (is it CUSTOM_BX?)"
+    note = "trait asked for by flavor m0, flavor m1, flavor m2 and 3 more (is it CUSTOM_BX?)"
     assert (change.subject.kind, change.subject.name, change.reason) == ("trait", "CUSTOM_B", note)
     assert {each.state for each in result.flavors} == {Reason.UNKNOWN_NAME}
 
