@@ -67,8 +67,8 @@ def _current_name(name: str) -> str:
 EXIT_STATUSES: Final = (
     "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was done, the reason is on "
     "stderr; 2 the command line is wrong; 3 something failed or was left alone, the output says what and "
-    "why; 4 something of nova, glance or Ironic could not be read, and what depends on it was left alone; 130 "
-    "interrupted."
+    "why; 4 something of nova, glance or Ironic could not be read, and what depends on it was left alone; "
+    "130 interrupted."
 )
 NOVA_EXIT_STATUSES: Final = (
     f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."

@@ -16,7 +16,7 @@ from osc_placement.migrate.nova.settings import Misconfigured, Settings
 from osc_placement.migrate.nova.source import Unreadable
 
 INTERFACES = ("public", "internal", "admin")
-SERVICES = ("placement", "baremetal", "network", "compute")
+SERVICES = ("placement", "baremetal", "network", "image", "compute")
 
 
 class Identity(BaseHTTPRequestHandler):
@@ -76,15 +76,17 @@ def configure(identity, tmp_path):
             "password = p\nuser_domain_id = default\nproject_name = p\nproject_domain_id = default\n"
         )
         path = tmp_path / "nova.conf"
-        path.write_text("".join(f"[{group}]\n{auth}{more}\n" for group in ("placement", "ironic", "neutron")))
+        groups = ("placement", "ironic", "neutron", "glance")
+        path.write_text("".join(f"[{group}]\n{auth}{more}\n" for group in groups))
         return Settings((str(path),))
 
     return write
 
 
 def endpoints(settings):
-    """Where placement, Ironic, neutron and nova's API are taken to be."""
-    others = (settings.open_ironic(), settings.open_neutron(), settings._open_api()._api)
+    """Where placement, Ironic, neutron, glance and nova's API are taken to be."""
+    opened = (settings.open_ironic(), settings.open_neutron(), settings.open_glance())
+    others = (*opened, settings._open_api()._api)
     return settings.open_client().endpoint, *(each._adapter.get_endpoint() for each in others)
 
 
@@ -146,7 +148,7 @@ def test_placement_options_hide_the_token(settings, words):
 
 
 @pytest.mark.parametrize("address", ["controller", "http://", "http://[::1", "http://controller:port"])
-@pytest.mark.parametrize("service", ["placement", "ironic", "neutron", "nova"])
+@pytest.mark.parametrize("service", ["placement", "ironic", "neutron", "glance", "nova"])
 def test_malformed_endpoint_is_refused_before_any_request(service, address):
     """One line names the option, whatever the libraries would make of it."""
     with pytest.raises(UsageError, match=f"^--{service}-endpoint is an address such as"):
@@ -169,6 +171,28 @@ def test_wrong_option_is_one_line(configure, more, text):
         settings._open_api()
     with pytest.raises(Unreadable, match=f"^Ironic: the access to it cannot be set up: .*{text}"):
         settings.open_ironic()
+    with pytest.raises(Unreadable, match=f"^glance: the access to it cannot be set up: .*{text}"):
+        settings.open_glance()
+
+
+@pytest.mark.parametrize(
+    ("more", "endpoint"),
+    [("", None), ("endpoint_override = http://glance.example.net", "http://glance.example.net")],
+)
+def test_glance_without_a_catalog_needs_an_address(tmp_path, more, endpoint):
+    """A token alone says where placement is, and not where glance is."""
+    path = tmp_path / "nova.conf"
+    access = "auth_type = admin_token\nendpoint = http://placement.example.net\ntoken = admin\n"
+    path.write_text(f"[placement]\n{access}[glance]\n{more}\n")
+    glance = Settings((str(path),)).open_glance()
+    assert (glance._adapter.get_endpoint() if glance else None) == endpoint
+
+
+def test_glance_is_at_the_address_of_the_command_line(configure):
+    """Whatever nova.conf says."""
+    path = configure().config_files
+    glance = Settings(path, glance_endpoint="http://127.0.0.1:1").open_glance()
+    assert glance._adapter.get_endpoint() == "http://127.0.0.1:1"
 
 
 def test_undefined_variable_in_nova_conf_is_one_line(tmp_path):
