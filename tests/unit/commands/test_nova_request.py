@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the options of the request filters come from if no nova.conf is named."""
+
+import logging
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from osc_placement.candidates.nova_filters import Options
+from osc_placement.commands import nova_request
+from osc_placement.errors import PlacementError
+
+COMMAND = SimpleNamespace(log=logging.getLogger(__name__))
+
+
+@pytest.fixture
+def usual(tmp_path, monkeypatch):
+    """Where nova.conf usually is; it is not there yet."""
+    path = tmp_path / "nova.conf"
+    monkeypatch.setattr(nova_request, "NOVA_CONF", str(path))
+    return path
+
+
+def test_without_a_nova_conf_the_options_are_not_known(usual, caplog):
+    """There is no warning: most operators' machines have none."""
+    assert nova_request._read_options(COMMAND, None) == (None, "no nova.conf")
+    assert caplog.text == ""
+
+
+def test_the_usual_nova_conf_is_read(usual):
+    """And the answer names it."""
+    usual.write_text("[DEFAULT]\ndefault_schedule_zone = az1\n[scheduler]\nimage_metadata_prefilter = yes\n")
+    options, source = nova_request._read_options(COMMAND, None)
+    assert options == Options(image_metadata_prefilter=True, default_schedule_zone="az1")
+    assert source == str(usual)
+
+
+def test_a_usual_nova_conf_that_cannot_be_read_is_a_warning(usual, caplog):
+    """Its options are not known, which is not the same as false."""
+    usual.write_text("[scheduler]\nimage_metadata_prefilter = maybe\n")
+    options, source = nova_request._read_options(COMMAND, None)
+    assert (options, source) == (None, f"{usual} not read")
+    assert "it is not known which filters of nova's scheduler it enables" in caplog.text
+    with pytest.raises(PlacementError, match="Unexpected boolean value"):
+        nova_request._read_options(COMMAND, str(usual))
+
+
+def test_without_oslo_config_a_named_nova_conf_is_refused(usual, monkeypatch):
+    """The message names the library, which the plugin alone does not need."""
+    usual.write_text("")
+    monkeypatch.setitem(sys.modules, "osc_placement.migrate.nova.scheduler_options", None)
+    with pytest.raises(PlacementError, match=r"it needs oslo\.config"):
+        nova_request._read_options(COMMAND, str(usual))
