@@ -128,7 +128,7 @@ class GenerateConfig(_OfflineCommand):
             "--compute-node",
             action="store_true",
             help="Identify roots with the trait COMPUTE_NODE by $COMPUTE_NODE, so that a file holds for the "
-            "host that it is on; with several hosts it needs --directory, which then has a directory for each",
+            "host that it is on; with several hosts it needs --directory, which then has one for each",
         )
         parser.add_argument(
             "--state",
@@ -236,9 +236,9 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         metavar="<file>",
         nargs="*",
         default=[DEFAULT_LOCATION],
-        help="File, or directory whose *.yaml nova reads together, or directory with such a directory for "
-        "each host, named after the root provider; - is standard input. Single files count as those of one "
-        f"directory (default: {DEFAULT_LOCATION})",
+        help="File, or directory whose ``*.yaml`` nova reads together, or directory with such a directory "
+        "for each host, named after the root provider; - is standard input. Single files count as those "
+        f"of one directory (default: {DEFAULT_LOCATION})",
     )
 
 
