@@ -591,6 +591,18 @@ class PruneConfig(_ComparingCommand, PlanCommand):
         )
         readings = self.read_targets(targets, parsed_args.concurrency)
         plan = plan_prune(readings, targets.resolved.entries, evidence, _describe(parsed_args), targets.names)
+        gone = [
+            step
+            for step in plan.changes
+            if step.uuid in targets.earlier.entries and step.uuid not in targets.resolved.entries
+        ]
+        if gone:
+            verb = "is" if len(gone) == 1 else "are"
+            warning = (
+                f"{count_providers(len(gone))}, such as {gone[0].subject.name}, {verb} identified by earlier "
+                "files only; give all files that there are now"
+            )
+            plan = replace(plan, warnings=(warning, *plan.warnings))
         if targets.selection.has_conditions:
             plan = replace(plan, selection=targets.selection)
         plan = judge_capacity(self.client, plan, readings, concurrency=parsed_args.concurrency)
