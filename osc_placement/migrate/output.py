@@ -282,7 +282,7 @@ def describe_flavors(
 ) -> list[str]:
     """Return the lines of a comparison of flavors; the changes are left out if they are made."""
     found = survey.assessment
-    lines = [printable(note) for note in page.tell(found.notes)]
+    lines = page.tell(found.notes)
     if not is_created:
         rows = [change_row(each, page.names) for each in plan.changes]
         full = functools.partial(format_table, _PLAN_COLUMNS, rows)

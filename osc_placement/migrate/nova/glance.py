@@ -19,7 +19,9 @@ from osc_placement.migrate.nova.source import Unreadable
 
 LABEL: Final = "glance"
 PAGE: Final = 1000
-_LISTS: Final[tuple[Mapping[str, str], ...]] = ({}, {"visibility": "community"}, {"os_hidden": "true"})
+_COMMUNITY: Final = {"visibility": "community"}
+_HIDDEN: Final = {"os_hidden": "true"}
+_LISTS: Final[tuple[Mapping[str, str], ...]] = ({}, _COMMUNITY, _HIDDEN, _COMMUNITY | _HIDDEN)
 _OK: Final = 200
 
 

@@ -1,11 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for glance: its list of images, as its API reference documents it."""
+"""A real glance from PyPI on SQLite, and a stand-in that fails as it is told to."""
 
 import contextlib
 import http.server
 import json
+import pathlib
+import subprocess
 import threading
 import urllib.parse
+
+from benchmarks import environments
+from tests import databases
+from tests.functional import servers
+
+REQUIREMENTS = ("glance==33.0.0", "setuptools<81")
+PROGRAM = pathlib.Path(__file__).with_name("glance_api.py")
+PASTE = """\
+[composite:glance-api]
+paste.composite_factory = glance.api:root_app_factory
+/: api
+[composite:api]
+paste.composite_factory = glance.api:pipeline_factory
+default = versionnegotiation context rootapp
+[composite:rootapp]
+paste.composite_factory = glance.api:root_app_factory
+/: apiversions
+/v2: apiv2app
+[app:apiversions]
+paste.app_factory = glance.api.versions:create_resource
+[app:apiv2app]
+paste.app_factory = glance.api.v2.router:API.factory
+[filter:versionnegotiation]
+paste.filter_factory = glance.api.middleware.version_negotiation:VersionNegotiationFilter.factory
+[filter:context]
+paste.filter_factory = glance.api.middleware.context:ContextMiddleware.factory
+"""
+CONFIGURATION = """\
+[DEFAULT]
+enabled_backends = files:file
+log_file = {directory}/glance.log
+workers = 1
+[database]
+connection = sqlite:///{directory}/glance.db
+[glance_store]
+default_backend = files
+[files]
+filesystem_store_datadir = {directory}/images
+[os_glance_tasks_store]
+filesystem_store_datadir = {directory}/tasks
+[os_glance_staging_store]
+filesystem_store_datadir = {directory}/staging
+[paste_deploy]
+config_file = {directory}/glance-api-paste.ini
+"""
+
+
+@contextlib.contextmanager
+def serving_real_glance(directory):
+    """Serve a glance without images from a directory; its URL."""
+    try:
+        binaries = environments.make("glance", REQUIREMENTS)
+    except environments.NotInstallable as error:
+        databases.skip_or_fail(f"glance cannot be installed: {error}")
+    for name in ("images", "tasks", "staging"):
+        (directory / name).mkdir(parents=True)
+    (directory / "glance-api-paste.ini").write_text(PASTE)
+    configuration = directory / "glance-api.conf"
+    configuration.write_text(CONFIGURATION.format(directory=directory))
+    environment = servers.make_environment(OS_GLANCE_CONFIG_DIR=str(directory))
+    manage = [binaries / "glance-manage", "--config-file", configuration, "db", "sync"]
+    subprocess.run(manage, env=environment, check=True, capture_output=True, timeout=120)
+    process = subprocess.Popen(
+        [binaries / "python", "-P", PROGRAM],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        # its log may be on standard output, too
+        url = next((line.strip() for line in process.stdout if line.startswith("http")), "")
+        assert url, "glance does not start"
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 class Glance(http.server.BaseHTTPRequestHandler):

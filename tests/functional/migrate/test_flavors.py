@@ -5,13 +5,15 @@ import itertools
 import os
 
 import pytest
+import requests
 
 from osc_placement.batch import service
 from osc_placement.errors import BadRequest, NotFound
+from osc_placement.migrate.nova import glance as glance_source
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_serving
 from tests.functional.migrate.cloud import add_flavor
-from tests.functional.migrate.glance import serving_glance
+from tests.functional.migrate.glance import serving_glance, serving_real_glance
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.pages import shell_with, type_into, with_runs_of
 from tests.functional.migrate.placement import CLAIM, SIZES, clear, give, hold
@@ -367,6 +369,29 @@ def test_images_are_read_from_glance(cloud, add_host, migrate_json, glance):
     assert document["notes"] == ["images: read from glance"]
     assert {row["name"]: row["note"] for row in document["rows"]} == {TRAIT: "trait asked for by image e"}
     assert sorted(findings_of(document)) == ["image 2", "image a", "image b", "image d"]
+
+
+def test_images_of_a_real_glance_are_read(cloud, add_host, migrate_json, tmp_path, monkeypatch):
+    """Those of others, of communities and hidden ones too, in several pages."""
+    add_host("h1")
+    monkeypatch.setattr(glance_source, "PAGE", 2)
+    images = {
+        "mine": {},
+        "theirs": {"visibility": "shared", "owner": "other"},
+        "private": {"visibility": "private", "owner": "other"},
+        "public": {"visibility": "public"},
+        "community": {"visibility": "community", "owner": "other"},
+        "hidden": {"os_hidden": True},
+        "both": {"visibility": "community", "owner": "other", "os_hidden": True},
+    }
+    with serving_real_glance(tmp_path / "glance") as url:
+        for name, fields in images.items():
+            wanted = {"trait:HW_NO_SUCH": "required", "hw_disk_bus": "scsi"}
+            done = requests.post(f"{url}/v2/images", json={"name": name, **fields, **wanted}, timeout=30)
+            assert done.status_code == 201, done.text
+        document, status = migrate_json("--glance-endpoint", url, "flavors")
+    assert (status, document["notes"]) == (3, ["images: read from glance"])
+    assert set(findings_of(document)) == {f"image {name}" for name in images}
 
 
 @pytest.mark.parametrize("status", [403, 500])

@@ -25,7 +25,7 @@ class Adapter:
         return self.endpoint
 
     def get(self, url, *, params, raise_exc):
-        kind = params.get("visibility") or params.get("os_hidden")
+        kind = (params.get("visibility"), params.get("os_hidden"))
         self.asked.append((url, kind, params.get("marker")))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -50,6 +50,7 @@ def test_all_lists_are_read_to_the_end():
         {"images": [{"id": "c", "name": None}]},
         {"images": [{"id": "a", "name": "y", "tags": ["x"]}]},
         {"images": [{"id": "a", "name": "y"}]},
+        NONE,
     )
     images = GlanceSource(adapter).list_images()
     assert [(image.uuid, image.label) for image in images] == [
@@ -60,16 +61,17 @@ def test_all_lists_are_read_to_the_end():
     assert images[2].properties["trait:A"] == "required"
     assert "min_ram" not in images[2].properties
     assert adapter.asked == [
-        (URL, None, None),
-        (URL, None, "b"),
-        (URL, "community", None),
-        (URL, "true", None),
+        (URL, (None, None), None),
+        (URL, (None, None), "b"),
+        (URL, ("community", None), None),
+        (URL, (None, "true"), None),
+        (URL, ("community", "true"), None),
     ]
 
 
 def test_endpoint_may_have_its_version():
     """Catalogs have both."""
-    adapter = Adapter(NONE, NONE, NONE, endpoint="http://glance.test/image/v2")
+    adapter = Adapter(NONE, NONE, NONE, NONE, endpoint="http://glance.test/image/v2")
     assert GlanceSource(adapter).list_images() == []
     assert {url for url, _, _ in adapter.asked} == {URL}
 
