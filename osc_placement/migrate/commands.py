@@ -48,7 +48,7 @@ from osc_placement.batch.service import Job
 from osc_placement.errors import ANSWER_LOST, PlacementError, UsageError, one_line
 from osc_placement.migrate import exit_statuses, readiness, repair, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
-from osc_placement.migrate.granting import write_grants
+from osc_placement.migrate.granting import plan_grants, write_grants
 from osc_placement.migrate.migrations import decommission, registry
 from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
@@ -293,13 +293,17 @@ def heal_allocations(command: Command) -> int:
     )
     context, assessment = command.assess(migration)
     run = None
+    is_judged = False
     if options.dry_run:
+        assessment = plan_grants(context, assessment, command.execution.max_count)
         command.run_or_show(context, assessment)
     else:
         run, assessment = command.heal(context, assessment, command.execution)
-        command.show_result(run, assessment)
+        is_judged = bool(run.id or assessment.written) and options.format == "table"
+        # the sentence below says what was skipped
+        command.show_result(run, replace(assessment, skipped="") if is_judged else assessment)
     judged = EXIT_DONE
-    if run and (run.id or assessment.written) and options.format == "table":
+    if is_judged:
         judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))
     if options.nova_exit_codes:
         return exit_statuses.of_heal(assessment, run)
@@ -334,19 +338,22 @@ def _judge_whole(options: argparse.Namespace, judge: Callable[[], str]) -> str:
 
 def show_status(command: Command) -> int:
     """Run ``placement-migrate status``: say whether the caching scheduler can be left."""
-    _context, assessment = command.assess(HealAllocations(shard=command.options.shard))
+    options = command.options
+    migration = HealAllocations(shard=options.shard, skips_ports=options.skip_port_allocations)
+    _context, assessment = command.assess(migration)
     missing, incomplete, foreign = readiness.sort_changes(assessment.plan.changes)
-    sentence = _judge_whole(command.options, lambda: readiness.describe_readiness(assessment))
+    sentence = _judge_whole(options, lambda: readiness.describe_readiness(assessment))
 
     def make_document() -> Document:
         return {
-            "ready": readiness.is_ready(assessment) and _is_whole(command.options),
+            "ready": readiness.is_ready(assessment) and _is_whole(options),
             "sentence": sentence,
             "missing": missing,
             "incomplete": incomplete,
             "foreign": foreign,
             "findings": [problem_row(each) for each in assessment.problems],
             "notes": list(assessment.notes),
+            "skipped": assessment.skipped,
         }
 
     def describe() -> list[str]:
@@ -367,9 +374,13 @@ def show_status(command: Command) -> int:
 def audit(command: Command) -> int:
     """Run ``placement-migrate audit``."""
     options = command.options
-    context, assessment = command.assess(
-        Audit(frozenset(options.resource_provider), options.shard, max_removals=options.max_removals)
+    migration = Audit(
+        frozenset(options.resource_provider),
+        options.shard,
+        options.max_removals,
+        skips_ports=options.skip_port_allocations,
     )
+    context, assessment = command.assess(migration)
     options.dry_run = options.dry_run or not options.delete
     run = command.run_or_show(context, assessment)
     orphans = len(assessment.plan.changes)
@@ -385,7 +396,7 @@ def providers(command: Command) -> int:
     is_shown = options.dry_run or not (options.repair or options.delete)
     if not is_shown:
         _require_databases(command, "--repair and --delete")
-    comparison = Providers(frozenset(options.resource_provider), options.max_removals)
+    comparison = Providers(frozenset(options.resource_provider), options.max_removals, options.shard)
     context, survey = command.compare(comparison.assess)
     if is_shown:
         plan, medium = _plan_of(survey), command.medium
@@ -450,13 +461,14 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> r
     client, execution, deletions = context.client, command.execution, survey.deletions.plan
     repairs = survey.repairs if command.options.repair else ()
     chosen = repairs[: execution.max_count]
-    access = repair.Access(
-        client,
-        command.settings.open_source,
-        lambda job: runner.run_job(client, job, execution),
-        execution.stop,
-        FAILURES,
-    )
+
+    def run_job(job: Job) -> Run:
+        run = runner.run_job(client, job, execution)
+        # each run has a rate of its own, which its first write need not wait for
+        execution.stop.wait(1 / execution.rate if execution.rate else 0)
+        return run
+
+    access = repair.Access(client, command.settings.open_source, run_job, execution.stop, FAILURES)
     done = repair.carry_out(access, chosen, execution.max_failures)
     if done.halted and not (done.runs or done.failures):
         raise done.halted

@@ -268,15 +268,23 @@ def _add_execution(parser: argparse.ArgumentParser, *, nova_exit_codes: bool = F
         type=read_positive,
         help="Stop after more failures than these, not counting what is refused before it is tried",
     )
-    execution.add_argument(
-        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
-    )
+    _add_throttle(execution)
     _add_concurrency(execution)
     _add_format(parser)
     if nova_exit_codes:
         parser.add_argument(
             "--nova-exit-codes", action="store_true", help="End with the exit codes of nova-manage"
         )
+
+
+def _add_throttle(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
+    )
+
+
+def _add_skip_ports(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--skip-port-allocations", action="store_true", help=text)
 
 
 def _add_concurrency(parser: argparse._ActionsContainer) -> None:
@@ -370,6 +378,7 @@ def _add_status(subparsers: Subparsers) -> None:
         epilog="Exit status: 0 the caching scheduler can be left, 3 it cannot yet, 4 unknown, as "
         "something of nova could not be read, 1 nothing could be compared, 2 the command line is wrong.",
     )
+    _add_skip_ports(parser, "Do not read neutron, and say that ports are not judged")
     _add_concurrency(parser)
     _add_format(parser)
     add_watch_option(parser)
@@ -392,11 +401,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
         help="Only this instance; may be repeated",
     )
     _add_host(parser, "Only on this host; may be repeated")
-    parser.add_argument(
-        "--skip-port-allocations",
-        action="store_true",
-        help="Do not read neutron, and leave what ports ask for alone",
-    )
+    _add_skip_ports(parser, "Do not read neutron, and leave what ports ask for alone")
     _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(act=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
@@ -456,9 +461,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--max-count", metavar="<number>", type=read_positive, help="Change at most this many, in all"
     )
-    parser.add_argument(
-        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
-    )
+    _add_throttle(parser)
     _add_concurrency(parser)
     _add_format(parser)
     parser.set_defaults(act=commands.run_all, nova_exit_codes=True, nova_failure=255)
@@ -488,6 +491,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         help="Remove from so many consumers at most, or from none (default: 5, or a tenth of all consumers "
         "if that is more)",
     )
+    _add_skip_ports(parser, "Do not read neutron, and say that ports are not judged")
     _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(act=commands.audit, nova_failure=1, nova_invalid=127)
 
@@ -528,7 +532,8 @@ def _add_providers(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--max-count", metavar="<number>", type=read_positive, help="Replace at most this many"
     )
-    add_concurrency_option(parser, read_positive)
+    _add_throttle(parser)
+    _add_concurrency(parser)
     _add_format(parser)
     parser.set_defaults(act=commands.providers)
 
@@ -547,6 +552,7 @@ def _add_decommission(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
     _add_yes(parser)
+    _add_throttle(parser)
     add_concurrency_option(parser, read_positive)
     _add_format(parser)
     parser.set_defaults(act=commands.decommission_host)

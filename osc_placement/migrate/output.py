@@ -45,6 +45,8 @@ _PLAN_COLUMNS: Final = ("name", "uuid", "before", "after", "note")
 REPORT_COLUMNS: Final = (*_PLAN_COLUMNS, "result", "error")
 #: begins a line about a problem
 LEFT_ALONE: Final = "Left alone: "
+#: begins a line about a port
+WILL_BE_WRITTEN: Final = "Will be written: "
 #: what shows all problems after a run
 _SEE_PLAN: Final = "(--dry-run --long shows each of them)"
 #: lines of a terminal for the commands that can follow, and for a sentence about the whole cloud
@@ -95,6 +97,8 @@ def plan_to_json(assessment: Assessment, plan: Plan) -> Document:
     return {
         "rows": [change_row(change) for change in plan.changes],
         "findings": [problem_row(each) for each in assessment.problems],
+        "skipped": assessment.skipped,
+        "ports": list(assessment.written),
     }
 
 
@@ -113,9 +117,26 @@ def describe_plan(
         is_plan=True,
         more=SEE_ALL,
     )
+    lines += page.complain(_describe_grants(assessment), WILL_BE_WRITTEN, more=SEE_ALL)
     lines += describe_problems(assessment.problems, page, LEFT_ALONE, SEE_ALL)
-    facts = [f"{len(plan.changes):,} to change", *_count_rest(plan, assessment.problems, left)]
+    facts = [f"{len(plan.changes):,} to change"]
+    facts += [f"{len(assessment.written):,} binding profiles to write"] if assessment.written else []
+    facts += [*_count_rest(plan, assessment.problems, left)]
+    lines += [assessment.skipped] if assessment.skipped else []
     return [*lines, *page.summarize(plan.edit.title, f": {', '.join(facts)}")]
+
+
+def _describe_grants(assessment: Assessment) -> list[tuple[str, str]]:
+    """Return the ports whose binding profiles are to be written, and what they get."""
+    planned, names = frozenset(assessment.written), assessment.names
+    found = []
+    for grant in (grant for grants in assessment.grants.values() for grant in grants):
+        if grant.port.uuid in planned:
+            chosen = grant.allocation
+            uuids = [chosen] if isinstance(chosen, str) else list(dict.fromkeys(chosen.values()))
+            of = ", ".join(names.get(uuid, uuid) for uuid in uuids)
+            found.append((f"port {grant.port.uuid}", f"its binding profile will name {of}"))
+    return found
 
 
 def run_to_json(run: Run, assessment: Assessment) -> Document:
@@ -124,6 +145,7 @@ def run_to_json(run: Run, assessment: Assessment) -> Document:
         "rows": [outcome_row(outcome) for outcome in _find_tried(run)],
         "findings": [problem_row(each) for each in assessment.problems],
         "run": run.id,
+        "skipped": assessment.skipped,
         "left": run.left,
         "ports": list(assessment.written),
     }
@@ -154,6 +176,7 @@ def describe_run(
     facts += _count_rest(plan, problems, run.left)
     lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
     lines += page.warn(plan.warnings)
+    lines += [assessment.skipped] if assessment.skipped else []
     lines += page.summarize(plan.edit.title, f": {', '.join(facts) or 'nothing to do'}")
     if assessment.written:
         lines.append(f"binding profiles of ports: {len(assessment.written):,} written")

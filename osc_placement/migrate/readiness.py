@@ -80,11 +80,11 @@ def sort_changes(changes: Iterable[Change]) -> tuple[list[str], list[str], list[
 def describe_readiness(assessment: Assessment) -> str:
     """Say whether the caching scheduler can be left, and if not, why not."""
     if is_ready(assessment):
-        return SAFE
+        return " ".join(filter(None, (SAFE, assessment.skipped)))
     missing, incomplete, wrong = (len(each) for each in sort_changes(assessment.plan.changes))
     counts = Counter(problem.reason for problem in assessment.problems)
     parts = [f"{missing} without allocations"] if missing else []
     parts += [f"{incomplete} without those of a port"] if incomplete else []
     parts += [f"{wrong} of a wrong project or user"] if wrong else []
     parts += [f"{counts[reason]} {words}" for reason, words in _WORDS.items() if counts[reason]]
-    return f"{_NOT_SAFE}{', '.join(parts)}."
+    return " ".join(filter(None, (f"{_NOT_SAFE}{', '.join(parts)}.", assessment.skipped)))

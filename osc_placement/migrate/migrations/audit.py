@@ -34,8 +34,18 @@ from osc_placement.batch.select import read_states
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
-from osc_placement.migrate.migrations.plausibility import NOTHING_REMOVED, check_cells, check_nova
-from osc_placement.migrate.migrations.port_claims import Network, describe_surplus, read_network
+from osc_placement.migrate.migrations.plausibility import (
+    NOTHING_REMOVED,
+    add_replaced,
+    check_cells,
+    check_nova,
+)
+from osc_placement.migrate.migrations.port_claims import (
+    Network,
+    describe_skipped,
+    describe_surplus,
+    read_network,
+)
 from osc_placement.migrate.nova.facts import Cell, Instance
 from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts, read_moves
 from osc_placement.migrate.nova.shard import WHOLE, Shard
@@ -54,12 +64,14 @@ class Audit:
 
     ``max_removals`` is the number of consumers from which each shard may remove; None stands for 5 or a tenth
     of all consumers, in all shards together. A shard is one of consumers, nodes and providers, and of what is
-    reported. Every shard reads everything, as only all of nova tells which consumers it does not have.
+    reported. Every shard reads everything, as only all of nova tells which consumers it does not have. With
+    ``skips_ports`` neutron is not read, and nothing is said of what ports ask for.
     """
 
     providers: frozenset[str] = frozenset()
     shard: Shard = WHOLE
     max_removals: int | None = None
+    skips_ports: bool = False
     name: str = NAME
 
     def assess(self, context: Context) -> Assessment:
@@ -67,11 +79,12 @@ class Audit:
         context.client.require(microversion.CONSUMER_TYPES, "an audit, which needs the types of consumers")
         cloud = read_cloud(context.client, context.concurrency)
         chosen = choose_providers(cloud, self.providers)
-        network = read_network(context, cloud)
+        network = None if self.skips_ports else read_network(context, cloud)
+        skipped = describe_skipped(context, cloud) if self.skips_ports else ""
         nova = read_nova(context.source, cloud, network)
-        if doubt := check_nova(nova.hosts, cloud):
+        if nova.doubt:
             return Assessment(
-                _plan([]), [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in doubt]
+                _plan([]), [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in nova.doubt]
             )
         of_all, kept = self._find_suspects(context.source, nova, chosen)
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
@@ -83,7 +96,7 @@ class Audit:
         if not nova.is_complete:
             text = "nova may have it where it cannot be read, so nothing is removed"
             undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
-            return Assessment(_plan([]), (*problems, *undecided))
+            return Assessment(_plan([]), (*problems, *undecided), skipped=skipped)
         consumers = [Consumer(uuid) for uuid in suspects]
         readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
         changes = list(_plan_removals(readings, suspects, nova))
@@ -93,7 +106,7 @@ class Audit:
             for reading in readings
             if reading.state is None
         ]
-        return Assessment(_plan(changes), (*problems, *failed), cloud.names)
+        return Assessment(_plan(changes), (*problems, *failed), cloud.names, skipped=skipped)
 
     def _find_suspects(
         self, source: Source, nova: Nova, chosen: Collection[str]
@@ -160,6 +173,8 @@ class Nova:
     #: by instance that is on a host, the UUID of its compute node; None where that is not clear
     places: dict[str, str | None] = field(default_factory=dict)
     unreadable: list[Problem] = field(default_factory=list)
+    #: why this is hardly the nova of this placement
+    doubt: Sequence[Problem] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -294,7 +309,9 @@ def read_nova(source: Source, cloud: AllocationView, network: Network | None) ->
     nova = Nova(hosts, cloud, set(builds), Healer(hosts, cloud, moves, network))
     nova.known.update(move.uuid for move in moves.records if move.uuid)
     nova.unreadable += moves.problems
-    nova.unreadable += [*find_lost_cells(source, hosts), *check_cells(hosts, cloud)]
+    known, unreadable = add_replaced(source, cloud, hosts)
+    nova.doubt = check_nova(known, cloud)
+    nova.unreadable += [*unreadable, *find_lost_cells(source, hosts), *check_cells(known, cloud)]
     for cell in hosts.readable_cells:
         if cell.uuid in moves.unreadable:
             continue

@@ -46,7 +46,8 @@ class Assessment:
     :ivar classes: the custom resource classes that the plan needs placement to have
     :ivar notes: moves under way, which are no problems
     :ivar grants: by instance, the binding profiles that are to be written after the plan
-    :ivar written: the ports whose binding profiles were written
+    :ivar written: the ports whose binding profiles were written, or are to be written
+    :ivar skipped: what was not compared because of an option; empty if all was
     """
 
     plan: Plan
@@ -56,6 +57,7 @@ class Assessment:
     notes: Sequence[str] = ()
     grants: Mapping[str, Sequence[Grant]] = field(default_factory=dict)
     written: Sequence[str] = ()
+    skipped: str = ""
 
     @property
     def refusal(self) -> str:

@@ -33,7 +33,7 @@ from osc_placement.migrate.migrations.cloud import (
 )
 from osc_placement.migrate.migrations.move_baremetal import claim_of_node
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
-from osc_placement.migrate.migrations.plausibility import check_nova, check_ports
+from osc_placement.migrate.migrations.plausibility import add_replaced, check_nova, check_ports
 from osc_placement.migrate.migrations.port_claims import (
     Network,
     PortClaims,
@@ -41,6 +41,7 @@ from osc_placement.migrate.migrations.port_claims import (
     Unclear,
     add_claims,
     describe_grant,
+    describe_skipped,
     read_network,
 )
 from osc_placement.migrate.nova.facts import UNREADABLE_PORT, Cell, ComputeNode, Instance, MigrationRecord
@@ -89,7 +90,8 @@ class HealAllocations:
         moves = read_moves(context.source, hosts)
         network = None if self.skips_ports else read_network(context, cloud)
         healer = Healer(hosts, cloud, moves, network)
-        problems = [*hosts.problems, *check_nova(hosts, cloud)]
+        known, unreadable = add_replaced(context.source, cloud, hosts)
+        problems = [*hosts.problems, *unreadable, *check_nova(known, cloud)]
         problems += [*find_lost_cells(context.source, hosts), *moves.problems]
         problems += find_strangers(hosts, self.hosts)
         seen: set[str] = set()
@@ -104,6 +106,7 @@ class HealAllocations:
         missing = sorted(self.instances - seen)
         problems += judge_strangers("instance", missing, is_complete=is_complete)
         edit = Recorded("allocations of instances", ("allocations", "owner"))
+        skipped = describe_skipped(context, cloud) if self.skips_ports else ""
         if doubt := healer.doubt:
             return Assessment(Plan(edit, ()), (*problems, *doubt), cloud.names)
         wrong, unread = _correct_holdings(context, healer, cloud)
@@ -113,7 +116,7 @@ class HealAllocations:
         notes = [note for move in moves.records if (note := healer.describe_move(move))]
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
         found = (*problems, *healer.problems, *unread)
-        return Assessment(plan, found, cloud.names, notes=notes, grants=grants)
+        return Assessment(plan, found, cloud.names, notes=notes, grants=grants, skipped=skipped)
 
     def _choose(self, instances: Iterable[Instance], seen: set[str]) -> Iterator[Instance]:
         """Yield the instances to judge; add to ``seen`` those asked for by UUID that nova has."""

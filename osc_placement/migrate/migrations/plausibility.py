@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the nova that was read and the placement that was read belong to the same cloud. Pure."""
+"""Checks that the nova that was read and the placement that was read belong to the same cloud.
+
+They are pure; `add_replaced` reads instances where the compute nodes alone leave a doubt.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Final
 
 from osc_placement.migrate.migrations.cloud import AllocationView
+from osc_placement.migrate.nova.facts import Cell, ComputeNode
 from osc_placement.migrate.nova.hosts import Hosts, name_some
-from osc_placement.migrate.nova.source import CHECK_CELL
+from osc_placement.migrate.nova.source import CHECK_CELL, Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
 _CHECK_REGION: Final = (
@@ -22,6 +27,39 @@ NOTHING_REMOVED: Final = "No allocation was removed."
 _LOWEST_SHARE: Final = 0.1
 #: classes of compute nodes that no sharing provider has
 _CPUS: Final = frozenset(("VCPU", "PCPU"))
+
+
+def add_replaced(source: Source, cloud: AllocationView, hosts: Hosts) -> tuple[Hosts, list[Problem]]:
+    """Return hosts to be checked, and a problem for each cell that cannot be read.
+
+    They have the compute nodes of a doubtful cell once more, if these were reinstalled, with the UUID of the
+    provider that each had before. It is proven by an instance of the node that holds something of the
+    provider with the name of the node: a cell of another cloud has instances of its own.
+    """
+    doubted = {problem.subject for problem in check_cells(hosts, cloud)}
+    nodes_of, problems = defaultdict(tuple, hosts.nodes), []
+    for cell in hosts.readable_cells:
+        try:
+            for node in _find_replaced(source, cloud, hosts, cell) if cell.label in doubted else ():
+                nodes_of[node.cell, node.host] += (node,)
+        except Unreadable as error:
+            problems.append(error.problem)
+    return replace(hosts, nodes=nodes_of), problems
+
+
+def _find_replaced(source: Source, cloud: AllocationView, hosts: Hosts, cell: Cell) -> list[ComputeNode]:
+    """Return the compute nodes of a cell that were reinstalled, with their former UUIDs."""
+    uuids = {root.name: root.uuid for root in cloud.roots}
+    proven = {
+        (instance.host, instance.node)
+        for instance in source.iterate_instances(cell)
+        if uuids.get(instance.node or "") in set(map(cloud.root, cloud.held.get(instance.uuid, ())))
+    }
+    return [
+        replace(node, uuid=uuids[node.name])
+        for node in hosts.all_nodes()
+        if node.cell == cell.uuid and (node.host, node.name) in proven
+    ]
 
 
 def check_nova(hosts: Hosts, cloud: AllocationView) -> list[Problem]:

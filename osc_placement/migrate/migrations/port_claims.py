@@ -43,15 +43,16 @@ class Network:
     devices: frozenset[str] = frozenset()
 
 
-def read_network(context: Context, cloud: AllocationView) -> Network | None:
-    """Read the ports of all instances; return None if no provider has what a port may ask for.
-
-    Neutron is asked all the same if the command line says where it is.
-    """
-    has_inventory = any(
+def needs_network(context: Context, cloud: AllocationView) -> bool:
+    """Return whether a provider has what a port may ask for, or the command line says where neutron is."""
+    return context.names_neutron or any(
         not PORT_CLASSES.isdisjoint(record.inventories or ()) for record in cloud.records.values()
     )
-    if not (has_inventory or context.names_neutron):
+
+
+def read_network(context: Context, cloud: AllocationView) -> Network | None:
+    """Read the ports of all instances; return None if there is no need to."""
+    if not needs_network(context, cloud):
         return None
     try:
         source = context.open_neutron()
@@ -61,6 +62,16 @@ def read_network(context: Context, cloud: AllocationView) -> Network | None:
         return Network(sort_by_instance(ports), devices=frozenset(port.instance for port in ports))
     except Unreadable as error:
         return Network(unknown=error)
+
+
+def describe_skipped(context: Context, cloud: AllocationView) -> str:
+    """Return that ports are not judged, for a command that does not read them; empty if it need not."""
+    if not needs_network(context, cloud):
+        return ""
+    return (
+        "Ports were not judged (--skip-port-allocations), so instances may lack or have too much of what "
+        "ports ask for."
+    )
 
 
 class Unclear(Exception):

@@ -50,9 +50,10 @@ from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, World, changes_of
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
-from osc_placement.migrate.migrations.plausibility import check_cells, check_nova
-from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance
+from osc_placement.migrate.migrations.plausibility import add_replaced, check_cells, check_nova
+from osc_placement.migrate.nova.facts import ComputeNode, Instance
 from osc_placement.migrate.nova.hosts import Hosts, Moves, find_lost_cells, name_some, read_hosts, read_moves
+from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Provider, ProviderRecord, is_uuid
@@ -200,12 +201,14 @@ def plan_staged(title: str, changes: Sequence[Change]) -> Plan:
 class Providers:
     """The comparison; ``names`` (names or UUIDs of providers) narrows it, empty means all.
 
-    ``max_removals`` is the number of stale providers that may be deleted; None stands for 5 or a tenth of the
-    providers of hosts.
+    ``max_removals`` is the number of stale providers that each shard may delete; None stands for 5 or a tenth
+    of the providers of hosts, in all shards together. A shard is one of hosts. Every shard reads everything,
+    as only all of nova tells which provider is of which machine.
     """
 
     names: frozenset[str] = frozenset()
     max_removals: int | None = None
+    shard: Shard = WHOLE
     name: str = NAME
 
     def assess(self, context: Context) -> Survey:
@@ -218,12 +221,19 @@ class Providers:
         places = {place for uuid in suspects for place in nova_names(cloud, nova.former, uuid)}
         if suspects:
             nova.read_instances(context.source, cloud, suspects, places)
+        suspects = [uuid for uuid in suspects if uuid in chosen]
         judge = Judge(nova, cloud, is_named=bool(self.names))
-        for root in cloud.roots:
-            if root.uuid in chosen and root.uuid not in nova.live:
-                judge.judge(root.uuid)
+        judge.judge_all(suspects, self.shard)
+        whole = judge
+        if self.max_removals is None and self.shard != WHOLE:
+            whole = Judge(nova, cloud, is_named=bool(self.names))
+            whole.judge_all(suspects)
         changes = judge.deletions
-        problems = [*nova.problems, *judge.problems, *self._limit(judge, cloud)]
+        # every shard reports what could not be read
+        problems = [
+            each for each in nova.problems if each.reason is Reason.UNKNOWN or self.shard.has(each.subject)
+        ]
+        problems += [*judge.problems, *(self._limit(whole, cloud) if changes else ())]
         assessment = Assessment(plan_staged("stale providers", changes), problems, cloud.names)
         return Survey(judge.judged, judge.repairs, assessment)
 
@@ -321,35 +331,9 @@ def read_former(source: Source, cloud: AllocationView) -> FormerNova:
     for node in former.values():
         if node.uuid in cloud.records:
             nodes_of[node.cell, node.host] += (node,)
-    known = replace(hosts, nodes=nodes_of)
-    doubted = {problem.subject for problem in check_cells(known, cloud)}
-    for cell in hosts.readable_cells:
-        try:
-            for node in _find_replaced(source, cloud, hosts, cell) if cell.label in doubted else ():
-                nodes_of[node.cell, node.host] += (node,)
-        except Unreadable as error:
-            problems.append(error.problem)
-    problems += [*check_nova(known, cloud), *check_cells(known, cloud)]
+    known, unreadable = add_replaced(source, cloud, replace(hosts, nodes=nodes_of))
+    problems += [*unreadable, *check_nova(known, cloud), *check_cells(known, cloud)]
     return FormerNova(hosts, moves, former, problems)
-
-
-def _find_replaced(source: Source, cloud: AllocationView, hosts: Hosts, cell: Cell) -> list[ComputeNode]:
-    """Return compute nodes of a cell, with the UUID of the provider that each had before a reinstallation.
-
-    The name is not enough, as a cell of another cloud may have hosts of the same names: an instance of the
-    node has to hold something of that provider.
-    """
-    uuids = {root.name: root.uuid for root in cloud.roots}
-    proven = {
-        (instance.host, instance.node)
-        for instance in source.iterate_instances(cell)
-        if uuids.get(instance.node or "") in set(map(cloud.root, cloud.held.get(instance.uuid, ())))
-    }
-    return [
-        replace(node, uuid=uuids[node.name])
-        for node in hosts.all_nodes()
-        if node.cell == cell.uuid and (node.host, node.name) in proven
-    ]
 
 
 def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: str) -> frozenset[str]:
@@ -383,6 +367,18 @@ class Judge:
         self.repairs: list[Repair] = []
         self.deletions: list[Change] = []
         self.problems: list[Problem] = []
+
+    def judge_all(self, roots: Iterable[str], shard: Shard = WHOLE) -> None:
+        """Judge the root providers without a live compute node whose hosts are in a shard."""
+        for uuid in roots:
+            if shard.has(self._find_host(uuid)):
+                self.judge(uuid)
+
+    def _find_host(self, uuid: str) -> str:
+        """Return the host of a provider, which all old providers of a machine have in common."""
+        record, former = self._cloud.records[uuid], self._nova.former.get(uuid)
+        nodes = self._find_right(record)
+        return (nodes[0].host if nodes else former.host if former else "") or record.provider.name
 
     def judge(self, uuid: str) -> None:
         """Find the kind of a root provider without a live compute node, and plan what becomes of it."""

@@ -118,6 +118,10 @@ class NeutronApi:
             raise Unreadable(LABEL, f"its answer to GET {name} has no list of {name}")
         return found
 
+    def refuse(self, port: Port) -> str:
+        """Return why the binding profile of a port is not written; empty if it may be."""
+        return "" if port.host else "it is bound to no host; it is written once nova has plugged the port"
+
     def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
         """Write the providers of a port into its binding profile; return why it was not, or nothing.
 
@@ -131,8 +135,8 @@ class NeutronApi:
         :param allocation: a provider, or in the format with several groups the provider of each group by id
         :raises Unreadable: neutron cannot be reached
         """
-        if not port.host:
-            return "it is bound to no host; it is written once nova has plugged the port"
+        if reason := self.refuse(port):
+            return reason
         path, revision, profile = f"ports/{port.uuid}", port.revision, port.profile
         try:
             for _ in range(_TRIES):

@@ -31,9 +31,13 @@ class NeutronDatabase:
         finally:
             self._database.close()
 
+    def refuse(self, _port: Port) -> str:
+        """Return that it is neutron's API that writes binding profiles."""
+        return "only neutron's API writes it; repeat the command without --neutron-db"
+
     def grant(self, port: Port, _allocation: str | Mapping[str, str]) -> str:
-        """Write nothing; return that it is neutron's API that writes binding profiles."""
-        return f"only neutron's API writes it to port {port.uuid}; repeat the command without --neutron-db"
+        """Write nothing; return why."""
+        return self.refuse(port)
 
     def _list_ports(self) -> Iterator[Port]:
         database = self._database

@@ -126,6 +126,9 @@ class NetworkSource(Protocol):
     def list_ports(self) -> list[Port]:
         """Return the ports of instances; raise Unreadable if it cannot."""
 
+    def refuse(self, port: Port) -> str:
+        """Return why the binding profile of a port is not written; empty if it may be."""
+
     def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
         """Write the providers of a port into its binding profile; return why it was not, or nothing.
 
