@@ -5,9 +5,11 @@ There is no agent and no message bus: ports are bound on any host without them, 
 """
 
 import contextlib
+import http.server
 import json
 import pathlib
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -168,8 +170,11 @@ def find_neutron():
 
 
 @contextlib.contextmanager
-def serving(directory):
-    """Serve an empty neutron from a directory."""
+def starting(directory):
+    """Start an empty neutron in a directory; return a function that waits until it serves, and returns it.
+
+    It takes seconds, in which tests without neutron can run.
+    """
     binaries = find_neutron()
     (directory / "api-paste.ini").write_text(PASTE)
     path = directory / "neutron.conf"
@@ -186,11 +191,76 @@ def serving(directory):
             stderr=stderr,
             text=True,
         )
-    try:
+
+    def wait():
         url = process.stdout.readline().strip()
         assert url.startswith("http"), log.read_text()
-        yield Neutron(url, f"sqlite:///{directory}/neutron.db")
+        return Neutron(url, f"sqlite:///{directory}/neutron.db")
+
+    try:
+        yield wait
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """A handler whose subclass has ``answer``, which returns a status and a document, or None."""
+
+    def handle_request(self):
+        """Answer a request, or never if there is no answer."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = self.answer(self.command, self.path.removeprefix("/v2.0"), json.loads(body) if body else None)
+        if found is None:
+            self.server.ended.wait(60)
+            return
+        status, document = found
+        text = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_PUT = handle_request  # noqa: N815
+
+    def log_message(self, *_arguments):
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def _serve(answer):
+    handler = type("Handler", (Answers,), {"answer": staticmethod(answer)})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.ended = threading.Event()
+        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.ended.set()
+            server.shutdown()
+
+
+def answering(answers):
+    """Serve these answers, status and document by name of a list; what is not in them is never answered."""
+    return _serve(lambda _method, path, _body: answers.get(path.strip("/").partition("?")[0]))
+
+
+def older(neutron):
+    """Serve a neutron as one of before Yoga, whose requests have one group, and none of packet rate."""
+
+    def answer(method, path, body):
+        document = neutron.call(method, path, body)
+        if path.startswith("/extensions"):
+            document["extensions"] = [
+                each for each in document["extensions"] if each["alias"] != "port-resource-request-groups"
+            ]
+        for port in [*document.get("ports", ()), *filter(None, [document.get("port")])]:
+            groups = (port.get("resource_request") or {}).get("request_groups", ())
+            bandwidth = [each for each in groups if any("NET_BW" in name for name in each["resources"])]
+            request = {key: bandwidth[0][key] for key in ("required", "resources")} if bandwidth else None
+            port["resource_request"] = request
+        return 200, document
+
+    return _serve(answer)

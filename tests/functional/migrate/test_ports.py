@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports that ask for bandwidth or packet rate, in a real neutron, beside what nova-manage does with them."""
 
+import contextlib
+import functools
 import subprocess
 import time
 
@@ -32,19 +34,23 @@ token = admin
 HEAL = ("placement", "heal_allocations")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def starting_neutron(tmp_path_factory):
+    """A function that returns the neutron when it serves; tests that do not need it are the first."""
+    with networking.starting(tmp_path_factory.mktemp("neutron")) as wait:
+        yield wait
+
+
 @pytest.fixture(scope="module")
-def neutron(tmp_path_factory):
+def neutron(starting_neutron):
     """A neutron that all tests of this file share; ports of other tests belong to other instances."""
-    with networking.serving(tmp_path_factory.mktemp("neutron")) as serving:
-        yield serving
+    return starting_neutron()
 
 
-@pytest.fixture(params=["api", "db"])
-def access(request, neutron):
-    """The options that name neutron: its API, or its database."""
-    return {"api": ("--neutron-endpoint", neutron.url), "db": ("--neutron-db", neutron.database)}[
-        request.param
-    ]
+@pytest.fixture(scope="module")
+def accesses(neutron):
+    """The options that name neutron's database, and those that name its API."""
+    return [("--neutron-db", neutron.database), ("--neutron-endpoint", neutron.url)]
 
 
 @pytest.fixture
@@ -68,13 +74,13 @@ def host(client, add_host):
     return node, agent, bridge
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def policy(neutron):
     """A QoS policy that guarantees something of every kind."""
     return neutron.add_policy(egress=1000, ingress=2000, packets=50)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def network(neutron):
     """A network of physnet0."""
     return neutron.add_network()
@@ -85,13 +91,68 @@ def found(document):
     return {row["subject"].removeprefix("instance "): row["trouble"] for row in document["findings"]}
 
 
+ONLY_PORTS = {"extensions": [{"alias": "qos"}]}
+KNOWN = {"extensions": [{"alias": "port-resource-request"}]}
+#: by name, the options that name a neutron which cannot be read, what it answers, and the line about it
+UNREADABLE = {
+    "refuses connections": (["--neutron-endpoint", "http://127.0.0.1:9"], None, "Connection refused"),
+    "has no file": (["--neutron-db", "sqlite:////no/x"], None, "there is no file /no/x"),
+    "has no address": ([], None, "there is no address of neutron"),
+    "does not answer": (["--timeout", "0.3"], {}, "timed out"),
+    "fails": ([], {"extensions": (503, {})}, "ended with 503"),
+    "is older than Stein": ([], {"extensions": (200, ONLY_PORTS)}, "no extension port-resource-request"),
+    "hides what it has": (
+        [],
+        {"extensions": (200, KNOWN), "ports": (200, {"ports": [{"id": "p", "device_id": "i"}]})},
+        "does not show binding:profile and resource_request",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_unreadable_neutron_is_unknown(cloud, client, host, add_host, migrate_json, name):
+    """Nothing is written for instances of hosts with bandwidth; others are healed."""
+    add_host("h2")
+    unknown, plain = cloud.add_instance("h1"), cloud.add_instance("h2")
+    way, answers, text = UNREADABLE[name]
+    with contextlib.ExitStack() as served:
+        if answers is not None:
+            way = [*way, "--neutron-endpoint", served.enter_context(networking.answering(answers))]
+        document, status = migrate_json(*way, "heal-allocations")
+        assert ([row["uuid"] for row in document["rows"]], status) == ([plain], 4)
+        assert found(document) == {unknown: "unknown"}
+        assert text in document["findings"][0]["text"]
+        assert not held_by(client, unknown)
+        assert [migrate_json(*way, command)[1] for command in ("status", "audit")] == [4, 4]
+
+
+def test_ports_are_skipped_on_request_and_the_output_says_so(cloud, client, host, migrate, migrate_json):
+    """Without neutron a cloud with bandwidth can then be judged, but for its ports."""
+    instance = cloud.add_instance("h1")
+    skip, said = "--skip-port-allocations", "Ports were not judged"
+    document, status = migrate_json("audit", skip)
+    assert (found(document), document["skipped"].startswith(said), status) == (
+        {instance: "no allocations"},
+        True,
+        3,
+    )
+    done = migrate("heal-allocations", skip)
+    assert (done.returncode, done.stdout.count(said)) == (0, 1)
+    assert held_by(client, instance) == {host[0]: CLAIM}
+    document, status = migrate_json("status", skip)
+    assert (document["ready"], document["skipped"].startswith(said), status) == (True, True, 0)
+    assert document["sentence"].startswith("It is safe to leave the caching scheduler")
+    assert said in document["sentence"]
+    done = migrate("audit", skip)
+    assert (done.returncode, done.stdout.count(said)) == (0, 1)
+
+
 def test_healing_of_ports_equals_nova_manage(
-    cloud, client, host, neutron, policy, network, of_nova, migrate_json, access
+    cloud, client, host, neutron, policy, network, of_nova, migrate_json, accesses
 ):
     """Instances with and without other allocations get those of their ports, as nova-manage makes them."""
     node, agent, bridge = host
     fresh, partly, plain = (cloud.add_instance("h1") for _ in range(3))
-    hold(client, partly, {node: CLAIM})
     two = neutron.add_policy(egress=300)
     ports = [
         neutron.add_port(network, fresh, qos_policy_id=policy),
@@ -105,27 +166,36 @@ def test_healing_of_ports_equals_nova_manage(
         partly: {node: CLAIM, **asked},
         plain: {node: CLAIM},
     }
-    document, status = migrate_json(*access, "heal-allocations")
-    assert {row["uuid"]: row["result"] for row in document["rows"]} == dict.fromkeys(expected, "applied")
-    assert {uuid: held_by(client, uuid) for uuid in expected} == expected
+
+    def start_again():
+        for uuid in filter(functools.partial(held_by, client), expected):
+            client.delete_allocations(uuid)
+        hold(client, partly, {node: CLAIM})
+
+    for access in accesses:
+        is_api = access[0] == "--neutron-endpoint"
+        start_again()
+        planned, _ = migrate_json(*access, "heal-allocations", "--dry-run")
+        document, status = migrate_json(*access, "heal-allocations")
+        assert {row["uuid"]: row["result"] for row in document["rows"]} == dict.fromkeys(expected, "applied")
+        assert {uuid: held_by(client, uuid) for uuid in expected} == expected
+        written = sorted(ports) if is_api else []
+        assert (sorted(document["ports"]), status) == (written, 0 if is_api else 3)
+        assert (sorted(planned["ports"]), planned["findings"]) == (written, document["findings"])
     ours = [neutron.show_granted(port) for port in ports]
-    is_api = access[0] == "--neutron-endpoint"
-    assert (sorted(document["ports"]), status) == (sorted(ports) if is_api else [], 0 if is_api else 3)
+    for access in accesses:
+        assert migrate_json(*access, "status")[0]["ready"]
     for port in ports:
         neutron.bind(port, "h1")
-    for uuid in expected:
-        client.delete_allocations(uuid)
-    hold(client, partly, {node: CLAIM})
+    start_again()
     done = nova.manage(of_nova, *HEAL)
     assert done.returncode == 0, done.stdout
     assert {uuid: held_by(client, uuid) for uuid in expected} == expected
-    theirs = [neutron.show_granted(port) for port in ports]
-    assert ours == (theirs if is_api else [None] * 3)
-    assert migrate_json(*access, "status")[0]["ready"]
+    assert [neutron.show_granted(port) for port in ports] == ours
 
 
 def test_port_that_is_held_gets_its_binding_profile(
-    cloud, client, host, neutron, policy, network, migrate_json
+    cloud, client, host, neutron, policy, network, migrate, migrate_json
 ):
     """A run that was killed after placement and before neutron is completed by the next one."""
     node, agent, bridge = host
@@ -136,6 +206,11 @@ def test_port_that_is_held_gets_its_binding_profile(
     access = ("--neutron-endpoint", neutron.url)
     document, status = migrate_json(*access, "status")
     assert (found(document), status) == ({instance: "port with a resource request"}, 3)
+    planned = migrate(*access, "heal-allocations", "--dry-run")
+    (line,) = [line for line in planned.stdout.splitlines() if port in line]
+    assert line.startswith(f"Will be written: port {port}: its binding profile will name h1:Open vSwitch")
+    assert (planned.returncode, "Left alone" in planned.stdout) == (0, False)
+    assert neutron.show_granted(port) is None
     document, status = migrate_json(*access, "heal-allocations")
     assert (document["rows"], document["ports"], status) == ([], [port], 0)
     assert sorted(neutron.show_granted(port).values()) == sorted((agent, bridge))
@@ -144,7 +219,7 @@ def test_port_that_is_held_gets_its_binding_profile(
 
 
 def test_granted_port_without_allocations_is_healed(
-    cloud, client, host, neutron, network, of_nova, migrate_json, access
+    cloud, client, host, neutron, network, of_nova, migrate_json, accesses
 ):
     """The binding profile names the provider, whichever else could serve; nova-manage finds nothing to do."""
     node, agent, _bridge = host
@@ -156,13 +231,16 @@ def test_granted_port_without_allocations_is_healed(
     (group,) = neutron.show_port(port)["resource_request"]["request_groups"]
     neutron.bind(port, "h1", {"allocation": {group["id"]: other}})
     assert nova.manage(of_nova, *HEAL).returncode == 4
-    document, status = migrate_json(*access, "heal-allocations")
-    assert ([row["result"] for row in document["rows"]], status) == (["applied"], 0)
-    assert held_by(client, instance) == {node: CLAIM, other: {EGRESS: 1000}}
+    for access in accesses:
+        document, status = migrate_json(*access, "heal-allocations")
+        assert ([row["result"] for row in document["rows"]], status) == (["applied"], 0)
+        assert held_by(client, instance) == {node: CLAIM, other: {EGRESS: 1000}}
+        client.delete_allocations(instance)
+        hold(client, instance, {node: CLAIM})
 
 
 def test_port_that_cannot_be_healed_is_left_alone(
-    cloud, client, host, neutron, network, of_nova, migrate_json, access
+    cloud, client, host, neutron, network, of_nova, migrate_json, accesses
 ):
     """Each has its reason; nova-manage ends at the first, and does not say which port it is."""
     node, agent, bridge = host
@@ -190,28 +268,34 @@ def test_port_that_cannot_be_healed_is_left_alone(
     partly = add(network)
     hold(client, partly, {node: CLAIM, bridge: {EGRESS: 400}})
     expected[partly] = "wrong amount"
-    document, status = migrate_json(*access, "heal-allocations")
-    assert (found(document), document["rows"], status) == (expected, [], 3)
-    assert not any(held_by(client, instance) for instance in expected if instance != partly)
-    sentence = migrate_json(*access, "status")[0]["sentence"]
-    assert sentence.startswith("It is not safe yet to leave the caching scheduler")
+    for access in accesses:
+        document, status = migrate_json(*access, "heal-allocations")
+        assert (found(document), document["rows"], status) == (expected, [], 3)
+        assert not any(held_by(client, instance) for instance in expected if instance != partly)
+        sentence = migrate_json(*access, "status")[0]["sentence"]
+        assert sentence.startswith("It is not safe yet to leave the caching scheduler")
     for instance in list(expected)[:3]:
         assert nova.manage(of_nova, *HEAL, "--instance", instance).returncode == 3
 
 
-@pytest.mark.parametrize(
-    "way", [("--neutron-endpoint", "http://127.0.0.1:9"), ("--neutron-db", "sqlite:////no/x"), ()]
-)
-def test_unreadable_neutron_is_unknown(cloud, client, host, add_host, migrate_json, way):
-    """Nothing is written for instances of hosts with bandwidth; others are healed."""
-    add_host("h2")
-    unknown, plain = cloud.add_instance("h1"), cloud.add_instance("h2")
-    document, status = migrate_json(*way, "heal-allocations")
-    assert ([row["uuid"] for row in document["rows"]], status) == ([plain], 4)
-    assert found(document) == {unknown: "unknown"}
-    assert not held_by(client, unknown)
-    document, status = migrate_json(*way, "heal-allocations", "--skip-port-allocations")
-    assert ([row["uuid"] for row in document["rows"]], status) == ([unknown], 0)
+def test_request_with_one_group_of_an_older_neutron_is_healed(
+    cloud, client, host, neutron, network, migrate_json
+):
+    """It has no extension for several groups, and the binding profile names one provider."""
+    node, _agent, bridge = host
+    instance = cloud.add_instance("h1")
+    port = neutron.add_port(network, instance, qos_policy_id=neutron.add_policy(egress=400))
+    with networking.older(neutron) as url:
+        access = ("--neutron-endpoint", url)
+        document, status = migrate_json(*access, "heal-allocations")
+        assert ([row["uuid"] for row in document["rows"]], document["ports"], status) == (
+            [instance],
+            [port],
+            0,
+        )
+        assert held_by(client, instance) == {node: CLAIM, bridge: {EGRESS: 400}}
+        assert migrate_json(*access, "status")[1] == 0
+    assert neutron.show_granted(port) == bridge
 
 
 def test_port_with_a_device_profile_is_left_alone(cloud, client, host, neutron, network, migrate_json):
@@ -252,7 +336,7 @@ def test_killed_healing_is_completed_by_the_next_run(
     access = ("--neutron-endpoint", neutron.url)
     process = ForkedProcess(
         find_server("placement-migrate"),
-        ["--config-file", nova_conf, *access, "heal-allocations", "--throttle", "1"],
+        ["--config-file", nova_conf, *access, "heal-allocations", "--throttle", "2"],
         env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -295,34 +379,42 @@ def leak(cloud, client, neutron, policy, network, host, *, has_port):
     return instance
 
 
-@pytest.mark.parametrize("has_port", [False, True])
 def test_leaked_bandwidth_is_named_and_kept(
-    cloud, client, host, neutron, policy, network, of_nova, migrate_json, access, has_port
+    cloud, client, host, neutron, policy, network, of_nova, migrate_json, accesses
 ):
     """The line says what to compare; nova-manage does not look for it."""
-    instance = leak(cloud, client, neutron, policy, network, host, has_port=has_port)
-    before = held_by(client, instance)
+    instances = [leak(cloud, client, neutron, policy, network, host, has_port=each) for each in (False, True)]
+    before = [held_by(client, instance) for instance in instances]
     assert nova.manage(of_nova, "placement", "audit").returncode == 0
-    document, status = migrate_json(*access, "audit", "--delete")
-    assert (found(document), document["rows"], status) == ({instance: "wrong amount"}, [], 3)
-    assert "EGR_KILOBIT_PER_SEC=700 of h1:Open vSwitch agent:br0" in document["findings"][0]["text"]
-    assert held_by(client, instance) == before
+    for access in accesses:
+        document, status = migrate_json(*access, "audit", "--delete")
+        assert (found(document), document["rows"], status) == (
+            dict.fromkeys(instances, "wrong amount"),
+            [],
+            3,
+        )
+        for each in document["findings"]:
+            assert "EGR_KILOBIT_PER_SEC=700 of h1:Open vSwitch agent:br0" in each["text"]
+        assert [held_by(client, instance) for instance in instances] == before
 
 
-@pytest.mark.parametrize("why", ["unreadable", "moving", "in a task"])
 def test_bandwidth_that_may_be_that_of_a_port_is_not_named(
-    cloud, client, host, add_host, neutron, policy, network, migrate_json, why
+    cloud, client, host, add_host, neutron, policy, network, migrate_json
 ):
     """The ports are unknown, or may be others in a moment."""
     add_host("h2")
     instance = leak(cloud, client, neutron, policy, network, host, has_port=False)
     before, way = held_by(client, instance), ("--neutron-endpoint", neutron.url)
-    if why == "unreadable":
-        way = ("--neutron-endpoint", "http://127.0.0.1:9")
-    elif why == "moving":
-        cloud.add_migration(instance, "h1", "h2")
-    else:
-        cloud.update("cell1", "UPDATE instances SET task_state = 'migrating'")
-    document, _ = migrate_json(*way, "audit", "--delete")
-    assert (document["rows"], held_by(client, instance)) == ([], before)
-    assert "wrong amount" not in found(document).values()
+
+    def check(*access):
+        document, _ = migrate_json(*access, "audit", "--delete")
+        assert (document["rows"], held_by(client, instance)) == ([], before)
+        return set(found(document).values())
+
+    assert check(*way) == {"wrong amount"}
+    assert "wrong amount" not in check("--neutron-endpoint", "http://127.0.0.1:9")
+    cloud.update("cell1", "UPDATE instances SET task_state = 'migrating'")
+    assert "wrong amount" not in check(*way)
+    cloud.update("cell1", "UPDATE instances SET task_state = NULL")
+    cloud.add_migration(instance, "h1", "h2")
+    assert "wrong amount" not in check(*way)
