@@ -17,7 +17,7 @@ from osc_placement.migrate.main import main
 from tests.functional import servers
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import Cloud
-from tests.functional.migrate.placement import SIZES, clear, give
+from tests.functional.migrate.placement import SIZES, clear, provide
 
 BACKENDS = ("sqlite", "mariadb")
 
@@ -120,9 +120,7 @@ def add_host(cloud, client):
 
     def add(host, cell="cell1", inventories=SIZES, nodes=None, **columns):
         uuids = cloud.add_host(host, cell, nodes=nodes, **columns)
-        for name, uuid in uuids.items():
-            client.create_provider(name, uuid=uuid)
-            give(client, uuid, inventories)
+        provide(client, [(name, uuid, inventories, (), ()) for name, uuid in uuids.items()])
         return next(iter(uuids.values()))
 
     return add

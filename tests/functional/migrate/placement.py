@@ -34,13 +34,41 @@ def _count_ancestors(uuid, parents):
     return 1 + _count_ancestors(parents[uuid], parents) if parents[uuid] else 0
 
 
+def provide(client, providers):
+    """Create root providers with what they have, each a tuple of name, UUID, inventories, traits, aggregates.
+
+    Our server does that in one request.
+    """
+    changes = [
+        {
+            "name": name,
+            "uuid": uuid,
+            "resource_provider_generation": None,
+            "inventories": {each: inventory.to_json() for each, inventory in inventories.items()},
+            "traits": list(traits),
+            "aggregates": list(aggregates),
+        }
+        for name, uuid, inventories, traits, aggregates in providers
+    ]
+    if client.can_change_many(changes[0]["uuid"]):
+        assert all(isinstance(each, int) for each in client.change_many(changes))
+        return
+    for name, uuid, inventories, traits, aggregates in providers:
+        client.create_provider(name, uuid=uuid)
+        give(client, uuid, inventories, traits, aggregates)
+
+
 def give(client, uuid, inventories, traits=(), aggregates=()):
-    """Give a provider what it has."""
+    """Give a provider what it has; a new one, of generation 0, has nothing that would have to go."""
     generation = client.show_provider(uuid)["generation"]
+    is_new = generation == 0
     documents = {name: inventory.to_json() for name, inventory in inventories.items()}
-    client.set_inventories(uuid, documents, generation)
-    client.set_provider_traits(uuid, traits, client.show_provider(uuid)["generation"])
-    client.set_provider_aggregates(uuid, aggregates, client.show_provider(uuid)["generation"])
+    if documents or not is_new:
+        generation = client.set_inventories(uuid, documents, generation)["resource_provider_generation"]
+    if traits or not is_new:
+        generation = client.set_provider_traits(uuid, traits, generation)["resource_provider_generation"]
+    if aggregates or not is_new:
+        client.set_provider_aggregates(uuid, aggregates, generation)
 
 
 def hold(client, consumer, claims, generation=None, consumer_type="INSTANCE"):
