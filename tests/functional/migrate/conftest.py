@@ -22,6 +22,17 @@ from tests.functional.migrate.placement import SIZES, clear, provide
 BACKENDS = ("sqlite", "mariadb")
 
 
+def pytest_generate_tests(metafunc):
+    """Run a test on the kinds of database in its mark ``nova_on`` or that of its file, or else on all.
+
+    A test that has them in its own parameters is left alone.
+    """
+    named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "nova_databases" in metafunc.fixturenames and not any("nova_databases" in names for names in named):
+        mark = metafunc.definition.get_closest_marker("nova_on")
+        metafunc.parametrize("nova_databases", mark.args if mark else BACKENDS, indirect=True)
+
+
 @dataclass(frozen=True)
 class Result:
     """What a command left behind."""
@@ -39,9 +50,9 @@ def kept_databases():
     kept.close()
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture
 def nova_databases(request, kept_databases, tmp_path):
-    """The empty databases of a cloud with two cells; whoever uses this runs once for each kind."""
+    """The empty databases of a cloud with two cells, of the kind that the test is run on."""
     make = {"sqlite": nova.copy_files, "mariadb": kept_databases.lent}[request.param]
     with make(tmp_path) as made:
         yield made

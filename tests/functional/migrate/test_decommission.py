@@ -8,8 +8,8 @@ from tests.functional.migrate.cloud import PROJECT
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, all_held, give, hold
 
-# what differs between databases is tested with the source
-pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+# what differs between databases is tested with the source, and by few tests here
+pytestmark = pytest.mark.nova_on("sqlite")
 
 ORDER = [
     "disable the service",
@@ -54,6 +54,7 @@ def names_of(client):
     return {record.provider.name for record in client.read_providers(want=())}
 
 
+@pytest.mark.nova_on("sqlite", "mariadb")
 def test_everything_that_holds_a_host_is_named_in_order(cloud, client, add_host, holds):
     """Instances in every state, moves, allocations of others, children, aggregates, service and mapping."""
     good, node = add_host("good"), add_host("h1")

@@ -6,22 +6,24 @@ import re
 import signal
 
 import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
 
 from osc_placement.api.client import PlacementClient
-from osc_placement.api.concurrency import map_in_order
 from osc_placement.errors import PlacementError
 from tests.functional.commands.conftest import fork_server  # noqa: F401
 from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
 from tests.functional.commands.shell import OpenStack
 from tests.functional.forking import ForkedProcess, find_server
+from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate import nova_serving
-from tests.functional.migrate.cloud import PROJECT, USER, add_flavor
+from tests.functional.migrate.cloud import PROJECT, USER, Cloud, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.placement import CLAIM, SIZES, clear
+from tests.functional.migrate.placement import CLAIM, SIZES, all_held, clear, provide
 from tests.functional.servers import make_environment
 
 # what differs between databases is tested with the source
-pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+pytestmark = pytest.mark.nova_on("sqlite")
 
 #: more than a screen has lines, with a row for each; of them, those that placement does not know
 HOSTS, UNKNOWN = 120, 30
@@ -31,18 +33,34 @@ NAMES = ("mirror-aggregates", "carry-ratios", "move-baremetal", "heal-allocation
 PLAIN = {"TERM": "dumb"}
 
 
-@pytest.fixture
-def hosts(cloud, client):
-    """A cloud in which something is to be done for each host, by each of the migrations."""
+@pytest.fixture(scope="module")
+def nova_databases(tmp_path_factory):
+    """The databases of the cloud of all tests here."""
+    with nova.copy_files(tmp_path_factory.mktemp("nova")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(server_url):
+    """A client of placement; `hosts` empties it."""
+    return PlacementClient(Session(auth=Token(server_url, "admin")))
+
+
+@pytest.fixture(scope="module")
+def cloud(nova_databases):
+    """The cloud of all tests here."""
+    return Cloud(nova_databases.urls)
+
+
+@pytest.fixture(scope="module")
+def filled(cloud, client):
+    """A function that makes a cloud in which something is to be done for each host, by each migration.
+
+    It does so unless placement is as it left it; the rows of nova are made once.
+    """
     names = [f"compute{number:05}" for number in range(HOSTS)]
     known = [name for number, name in enumerate(names) if number >= UNKNOWN]
-    nodes = {}
-
-    def provide(name):
-        client.create_provider(name, uuid=nodes[name])
-        documents = {resource: inventory.to_json() for resource, inventory in SIZES.items()}
-        client.set_inventories(nodes[name], documents, 0)
-
+    nodes, orphans = {}, [new_uuid() for _ in known]
     with cloud.together():
         for name in names:
             nodes |= cloud.add_host(name)
@@ -50,18 +68,37 @@ def hosts(cloud, client):
         cloud.add_aggregate("az1", names, cpu_allocation_ratio="8.0")
         for rack in range(HOSTS // 40):
             cloud.add_aggregate(f"rack{rack}", names[rack * 40 : rack * 40 + 40])
-    map_in_order(provide, known)
-    orphans = {
-        new_uuid(): {
-            "allocations": {nodes[name]: {"resources": CLAIM}},
-            "project_id": PROJECT,
-            "user_id": USER,
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
+    left = []
+
+    def describe():
+        records = client.read_providers(want=("inventories", "traits", "aggregates"))
+        return [(each.provider, each.inventories, each.traits, each.aggregates) for each in records]
+
+    def fill():
+        if left == [describe(), all_held(client)]:
+            return
+        clear(client)
+        provide(client, [(name, nodes[name], SIZES, (), ()) for name in known])
+        payload = {
+            uuid: {
+                "allocations": {nodes[name]: {"resources": CLAIM}},
+                "project_id": PROJECT,
+                "user_id": USER,
+                "consumer_generation": None,
+                "consumer_type": "INSTANCE",
+            }
+            for uuid, name in zip(orphans, known, strict=True)
         }
-        for name in known
-    }
-    client.set_many_allocations(orphans)
+        client.set_many_allocations(payload)
+        left[:] = [describe(), all_held(client)]
+
+    return fill
+
+
+@pytest.fixture
+def hosts(filled):
+    """The cloud as it was made; tests that change nova's rows are the last."""
+    filled()
 
 
 class Program:
@@ -171,17 +208,18 @@ def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
     assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == ["undone", "done"]
 
 
-@pytest.mark.parametrize("options", [[], ["--long"]], ids=["bounded", "long"])
-def test_undo_warns_once(hosts, client, program, migrate_json, options):
+def test_undo_warns_once(hosts, client, program, migrate_json):
     """What was said before the confirmation is not said of the result again."""
-    document = migrate_json("carry-ratios")[0]
-    for row in document["rows"][:2]:
-        inventory = client.show_inventory(row["uuid"], "VCPU")
-        generation = inventory.pop("resource_provider_generation")
-        client.set_inventory(row["uuid"], "VCPU", inventory | {"allocation_ratio": 3.0}, generation)
-    lines, status = show(program, "run", "undo", document["run"], *options, answer="y\n")
-    assert status == 3
-    assert "".join(lines).replace(" ", "").count("willnotbeundone,becausewhattherunsetwaschangedsince") == 1
+    for ratio, options in ((3.0, []), (5.0, ["--long"])):
+        document = migrate_json("carry-ratios")[0]
+        for row in document["rows"][:2]:
+            inventory = client.show_inventory(row["uuid"], "VCPU")
+            generation = inventory.pop("resource_provider_generation")
+            client.set_inventory(row["uuid"], "VCPU", inventory | {"allocation_ratio": ratio}, generation)
+        lines, status = show(program, "run", "undo", document["run"], *options, answer="y\n")
+        assert status == 3
+        text = "".join(lines).replace(" ", "")
+        assert text.count("willnotbeundone,becausewhattherunsetwaschangedsince") == 1
 
 
 def test_failures_are_counted_by_their_reason(hosts, program, migrate, monkeypatch):
@@ -237,6 +275,17 @@ def test_migrations_of_openstack_fit_a_screen(hosts, openstack):
     assert f"{HOSTS - UNKNOWN} applied" in text
 
 
+def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):
+    """Many instances on a host are counted by what has to be done with them."""
+    name = "compute00100"
+    cloud.update("cell1", "UPDATE instances SET node = :name", name=name)
+    lines, status = show(program, "decommission", name)
+    assert (len(lines) <= MOST_LINES, status) == (True, 3), "\n".join(lines)
+    whole, _ = show(program, "decommission", name, "--long")
+    assert len(whole) > HOSTS
+    cloud.update("cell1", "UPDATE instances SET node = host")
+
+
 def test_providers_without_a_compute_node_fit_a_screen(hosts, cloud, client, program):
     """Many that are stale, in use or held are counted, and so is their deletion."""
     gone = "host > 'compute00060'"
@@ -262,19 +311,10 @@ def _last(client):
     return [each for each in found if names[next(iter(each["allocations"]))] >= "compute00100"]
 
 
-def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):
-    """Many instances on a host are counted by what has to be done with them."""
-    name = "compute00100"
-    cloud.update("cell1", "UPDATE instances SET host = :name, node = :name", name=name)
-    lines, status = show(program, "decommission", name)
-    assert (len(lines) <= MOST_LINES, status) == (True, 3), "\n".join(lines)
-    whole, _ = show(program, "decommission", name, "--long")
-    assert len(whole) > HOSTS
-
-
 @pytest.fixture
 def flavors(cloud, add_host, client):
     """A cloud with many flavors of every kind that is reported; the traits that tests create are deleted."""
+    clear(client)
     add_host("h1")
     with cloud.together():
         for number in range(HOSTS // 2):
