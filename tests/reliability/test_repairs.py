@@ -16,7 +16,7 @@ from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import KVM, NODE, Cloud
 from tests.functional.migrate.conftest import kept_signals
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.placement import all_held, clear, give
+from tests.functional.migrate.placement import all_held, clear, provide
 from tests.functional.migrate.random_clouds import LARGE, SPOILS, Look, RandomCloud, make_region
 from tests.reliability import scale
 
@@ -64,8 +64,7 @@ def remove(cloud, client, name, cell):
     """Make a host that nova has deleted, whose provider was left behind; its UUID."""
     (uuid,) = cloud.add_host(name, cell, mapped=False).values()
     cloud.update(cell, "UPDATE compute_nodes SET deleted = id WHERE uuid = :uuid", uuid=uuid)
-    client.create_provider(name, uuid=uuid)
-    give(client, uuid, LARGE, TRAITS)
+    provide(client, [(name, uuid, LARGE, TRAITS, ())])
     return uuid
 
 
@@ -83,8 +82,7 @@ def test_repair_loses_no_claim(client, repair, tmp_path):
                 random_cloud.fill()
             cloud = random_cloud.cloud
             empty = cloud.add_host("cell1-empty")["cell1-empty"]
-            client.create_provider("cell1-empty", uuid=empty)
-            give(client, empty, LARGE, TRAITS)
+            provide(client, [("cell1-empty", empty, LARGE, TRAITS, ())])
             again = {host.node: reinstall(cloud, host) for host in chance.sample(random_cloud.hosts, 2)}
             gone = {remove(cloud, client, f"{cell}-gone", cell) for cell in ("cell1", "cell2")}
             before = all_held(client)

@@ -73,16 +73,30 @@ def give(client, uuid, inventories, traits=(), aggregates=()):
 
 def hold(client, consumer, claims, generation=None, consumer_type="INSTANCE"):
     """Let a consumer hold resources; one that is given no type is as one from before there were types."""
-    payload = {
+    payload = _make_payload(claims, generation)
+    if consumer_type is None:
+        client.set_allocations(consumer, payload, microversion.REPARENTING)
+    else:
+        client.set_allocations(consumer, payload | {"consumer_type": consumer_type})
+
+
+def hold_all(client, claims, types):
+    """Let many new consumers hold resources, in a request for those with a type and one for those without."""
+    untyped = {uuid: _make_payload(claims[uuid]) for uuid in claims if types[uuid] is None}
+    client.set_many_allocations(untyped, microversion.REPARENTING)
+    typed = claims.keys() - untyped.keys()
+    client.set_many_allocations(
+        {uuid: _make_payload(claims[uuid]) | {"consumer_type": types[uuid]} for uuid in typed}
+    )
+
+
+def _make_payload(claims, generation=None):
+    return {
         "allocations": {uuid: {"resources": amounts} for uuid, amounts in claims.items()},
         "project_id": PROJECT,
         "user_id": USER,
         "consumer_generation": generation,
     }
-    if consumer_type is None:
-        client.set_allocations(consumer, payload, microversion.REPARENTING)
-    else:
-        client.set_allocations(consumer, payload | {"consumer_type": consumer_type})
 
 
 def held_by(client, consumer):

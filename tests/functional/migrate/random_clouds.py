@@ -18,7 +18,7 @@ from osc_placement.model import Inventory
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import NOW, PROJECT, Cloud
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.placement import give, hold
+from tests.functional.migrate.placement import give, hold_all, provide
 
 CELLS = ("cell1", "cell2")
 #: by the number of the row in cell_mappings
@@ -70,9 +70,9 @@ class RandomCloud:
                 getattr(self, name)(host)
         for name in states:
             getattr(self, name)(self.chance.choice(self.hosts))
-        for consumer in {*self.living, *self.dead}:
-            claims = {**self.living.get(consumer, {}), **self.dead.get(consumer, {})}
-            hold(self.client, consumer, claims, consumer_type=self.types.get(consumer, "INSTANCE"))
+        consumers = {*self.living, *self.dead}
+        claims = {uuid: {**self.living.get(uuid, {}), **self.dead.get(uuid, {})} for uuid in consumers}
+        hold_all(self.client, claims, {uuid: self.types.get(uuid, "INSTANCE") for uuid in consumers})
 
     def _provide(self, name, inventories, *, sharing=False):
         uuid = self.client.create_provider(name)["uuid"]
@@ -82,12 +82,11 @@ class RandomCloud:
 
     def _add_host(self, name, cell, shared):
         (node,) = self.cloud.add_host(name, cell).values()
-        self.client.create_provider(name, uuid=node)
         if self.chance.random() < 0.5:
-            give(self.client, node, LARGE)
+            provide(self.client, [(name, node, LARGE, (), ())])
             self.hosts.append(Host(name, cell, node, node))
         else:
-            give(self.client, node, {key: LARGE[key] for key in SIZES}, aggregates=[shared])
+            provide(self.client, [(name, node, {key: LARGE[key] for key in SIZES}, (), [shared])])
             self.hosts.append(Host(name, cell, node, shared))
 
     def _other(self, host):
