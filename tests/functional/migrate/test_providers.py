@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 import os
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -577,6 +578,49 @@ def test_several_providers_are_replaced_up_to_a_number(cloud, client, add_host, 
     assert {new for _, new in pairs} < _describe(client).keys()
 
 
+def test_shards_divide_the_hosts(client, add_host, add_former, reinstall, migrate_json):
+    """Each provider is judged, replaced and deleted by one of them; the limit counts those of all."""
+    add_host("good")
+    old = {name: reinstall(name)[0] for name in ("h1", "h2", "h3", "h4")}
+    gone = {f"gone{number}": add_former(f"gone{number}") for number in range(6)}
+    provide(client, [(name, uuid, SIZES, (), ()) for name, uuid in gone.items()])
+    shards = ["1/2", "2/2"]
+    parts = []
+    for shard in shards:
+        document, status = migrate_json("providers", "--shard", shard)
+        parts.append({each["name"] for each in document["providers"]})
+        assert (status, len(parts[-1] & gone.keys()) <= 5) == (3, True)
+        assert "too many removals" in {each["trouble"] for each in document["findings"]}
+    assert (parts[0] & parts[1], parts[0] | parts[1]) == (set(), {*old, *gone})
+    assert 0 < len(parts[0]) < len(old) + len(gone)
+    for shard, part in zip(shards, parts, strict=True):
+        number = len(part & gone.keys())
+        limit = ("--max-removals", str(number)) if number else ()
+        document, status = migrate_json("providers", "--repair", "--delete", "--shard", shard, *limit)
+        assert (status, len(document["runs"])) == (0, 3 * len(part & old.keys()) + bool(number))
+        assert part.isdisjoint({each for each in gone if gone[each] in _describe(client)})
+    assert {*old.values(), *gone.values()}.isdisjoint(_describe(client))
+
+
+def test_throttle_holds_over_all_runs_of_a_repair(client, add_host, reinstall, migrate, monkeypatch):
+    """The first change of a run waits for the last one of the run before."""
+    add_host("good")
+    reinstall("h1")
+    send, times = type(client)._send, []
+
+    def note(self, method, path, **options):
+        # a provider that is created gets its traits and aggregates as a part of that change
+        is_part = path.endswith(("/traits", "/aggregates"))
+        if method != "GET" and not is_part and (options.get("json") or {}).get("inventories") != {}:
+            times.append(time.monotonic())
+        return send(self, method, path, **options)
+
+    monkeypatch.setattr(type(client), "_send", note)
+    assert migrate("providers", "--repair", "--throttle", "3").returncode == 0
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert (len(times) > 3, min(pauses) > 0.3) == (True, True), pauses
+
+
 def test_domain_was_added_to_the_name(cloud, client, add_host, add_former, migrate):
     """A deleted compute node of the host tells that h1 and h1.example.org are one machine."""
     add_host("good")
@@ -692,11 +736,30 @@ def test_rest_of_the_nested_providers_goes_along(cloud, client, add_host, reinst
 
 def test_only_host_of_a_cell_was_reinstalled(cloud, client, add_host, reinstall, migrate):
     """An instance that holds something of its old provider proves that the cell belongs to this placement."""
-    add_host("good")
+    good = add_host("good")
     old, new = reinstall("h2", "cell2", former=False)
     hold(client, instance := cloud.add_instance("h2", "cell2"), {old: CLAIM})
+    hold(client, orphan := new_uuid(), {good: CLAIM})
+    done = migrate("audit", "--delete")
+    assert (done.returncode, "cell cell2" in done.stdout, held_by(client, orphan)) == (3, False, {})
+    assert "as after a re-install; placement-migrate providers" in done.stdout
+    assert migrate("status").returncode == 3
+    assert held_by(client, instance) == {old: CLAIM}
     assert migrate("providers", "--repair").returncode == 0
     assert held_by(client, instance) == {new: CLAIM}
+    assert [migrate(command).returncode for command in ("audit", "status")] == [0, 0]
+
+
+def test_deleted_compute_nodes_do_not_prove_a_cell_to_the_audit(cloud, client, add_host, reinstall, migrate):
+    """A host that moved to this cloud keeps the UUID of its compute node, which its former cloud deleted."""
+    good = add_host("good")
+    old, _ = reinstall("h2", "cell2")
+    cloud.add_instance("h2", "cell2")
+    hold(client, moved := new_uuid(), {old: CLAIM})
+    hold(client, orphan := new_uuid(), {good: CLAIM})
+    done = migrate("audit", "--delete")
+    assert (done.returncode, "cell cell2: 0 of its 1 compute nodes have" in done.stdout) == (4, True)
+    assert (held_by(client, moved), held_by(client, orphan)) == ({old: CLAIM}, {good: CLAIM})
 
 
 def test_names_do_not_prove_that_a_cell_is_of_this_cloud(cloud, client, add_host, reinstall, migrate):
@@ -706,8 +769,9 @@ def test_names_do_not_prove_that_a_cell_is_of_this_cloud(cloud, client, add_host
     cloud.add_instance("h2", "cell2")
     hold(client, instance := new_uuid(), {old: CLAIM})
     before = _describe(client)
-    done = migrate("providers", "--repair")
-    assert (done.returncode, "cell cell2: 0 of its 1 compute nodes have" in done.stdout) == (4, True)
+    for command in (["providers", "--repair"], ["audit", "--delete"]):
+        done = migrate(*command)
+        assert (done.returncode, "cell cell2: 0 of its 1 compute nodes have" in done.stdout) == (4, True)
     assert (_describe(client), held_by(client, instance)) == (before, {old: CLAIM})
 
 

@@ -38,12 +38,17 @@ def add_port(cloud, instance, allocation, cell="cell1"):
 
 
 def check(migrate, migrate_json, instance, trouble):
-    """Assert that an instance is left alone for a reason, and the cloud not ready for it."""
+    """Assert that an instance is left alone for a reason, and by the audit, and the cloud not ready."""
     document, status = migrate_json("heal-allocations")
     assert (document["rows"], status) == ([], 3)
-    document, status = migrate_json("status")
-    found = [(each["subject"], each["trouble"]) for each in document["findings"]]
-    assert (found, document["ready"], status) == ([(f"instance {instance}", trouble)], False, 3)
+    for command in ("status", "audit"):
+        document, status = migrate_json(command)
+        found = [(each["subject"], each["trouble"]) for each in document["findings"]]
+        assert (found, document.get("ready", False), status) == (
+            [(f"instance {instance}", trouble)],
+            False,
+            3,
+        )
 
 
 @pytest.mark.parametrize("held", [None, CLAIM])

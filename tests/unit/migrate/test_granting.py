@@ -8,7 +8,7 @@ import pytest
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
 from osc_placement.batch.repeat import Recorded
-from osc_placement.migrate.granting import write_grants
+from osc_placement.migrate.granting import plan_grants, write_grants
 from osc_placement.migrate.migrations.base import Assessment, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.ports import Port
@@ -26,6 +26,9 @@ class Neutron:
     def __init__(self, reason=""):
         self.reason = reason
         self.granted = []
+
+    def refuse(self, port):
+        return self.reason if port.uuid == "p" else ""
 
     def grant(self, port, allocation):
         self.granted.append((port.uuid, allocation))
@@ -146,3 +149,41 @@ def test_changes_of_the_run_count_before_binding_profiles():
     after = write(neutron, result=Result.APPLIED, execution=Execution(max_count=1))
     assert neutron.granted == []
     assert "--max-count was reached" in after.problems[-1].text
+
+
+def plan(source, max_count=None, *, changes=()):
+    """Plan the grants of two instances; return the ports, and the texts of problems."""
+    others = {"i": (GRANT,), "j": (Grant(Port("q", "j"), "rp"),)}
+    known = [describe_grant(instance, grant) for instance, (grant,) in others.items()]
+    steps = tuple(
+        Change(Consumer(uuid), ProviderState(allocations={}), ProviderState(allocations={"rp": {"X": 1}}))
+        for uuid in changes
+    )
+    assessment = Assessment(Plan(Recorded("title", ("allocations",)), steps), (OTHER, *known), grants=others)
+    after = plan_grants(SimpleNamespace(open_neutron=lambda: source), assessment, max_count)
+    return list(after.written), [each.text for each in after.problems]
+
+
+@pytest.mark.parametrize(
+    ("source", "max_count", "changes", "ports", "texts"),
+    [
+        (Neutron(), None, (), ["p", "q"], []),
+        (Neutron(), 1, (), ["p"], ["of its port q failed: --max-count was reached"]),
+        (
+            Neutron("it is bound to no host"),
+            None,
+            (),
+            ["q"],
+            ["of its port p failed: it is bound to no host"],
+        ),
+        (None, None, (), [], ["port p failed: neutron has no address", "port q failed: neutron has no"]),
+        # j is left for the next run, and its port with it, of which the problem is known
+        (Neutron(), 1, ("i", "j"), [], ["port q has no allocation key", "port p failed: --max-count was"]),
+    ],
+)
+def test_plan_names_the_profiles_that_the_run_writes(source, max_count, changes, ports, texts):
+    """What it will not write stays a problem, with its reason."""
+    written, told = plan(source, max_count, changes=changes)
+    assert (written, told[0]) == (ports, OTHER.text)
+    assert len(told) == len(texts) + 1
+    assert all(text in line for text, line in zip(texts, told[1:], strict=True))
