@@ -117,12 +117,12 @@ def describe_plan(
         is_plan=True,
         more=SEE_ALL,
     )
+    lines += page.tell([assessment.skipped] if assessment.skipped else [])
     lines += page.complain(_describe_grants(assessment), WILL_BE_WRITTEN, more=SEE_ALL)
     lines += describe_problems(assessment.problems, page, LEFT_ALONE, SEE_ALL)
     facts = [f"{len(plan.changes):,} to change"]
     facts += [f"{len(assessment.written):,} binding profiles to write"] if assessment.written else []
     facts += [*_count_rest(plan, assessment.problems, left)]
-    lines += [assessment.skipped] if assessment.skipped else []
     return [*lines, *page.summarize(plan.edit.title, f": {', '.join(facts)}")]
 
 
@@ -174,9 +174,9 @@ def describe_run(
     )
     facts = [f"{number:,} {word}" for word, number in report.words.items() if word != Result.UNCHANGED]
     facts += _count_rest(plan, problems, run.left)
+    lines += page.tell([assessment.skipped] if assessment.skipped else [])
     lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
     lines += page.warn(plan.warnings)
-    lines += [assessment.skipped] if assessment.skipped else []
     lines += page.summarize(plan.edit.title, f": {', '.join(facts) or 'nothing to do'}")
     if assessment.written:
         lines.append(f"binding profiles of ports: {len(assessment.written):,} written")
