@@ -88,7 +88,8 @@ def test_repair_loses_no_claim(client, repair, tmp_path):
             before = all_held(client)
             kept = {record.provider.uuid for record in client.read_providers(want=())} - gone - again.keys()
             with make_region(directory / "other", random_cloud) as other:
-                for spoil in (*SPOILS, "spoil_nothing"):
+                # each cloud is looked at in every second way, so that two of them are in all
+                for spoil in (*SPOILS[seed % 2 :: 2], "spoil_nothing"):
                     look = Look(made.urls, directory / spoil, other)
                     getattr(look, spoil)()
                     told = repair(look)
