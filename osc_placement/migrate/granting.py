@@ -10,14 +10,18 @@ stay, as they are right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from osc_placement.api.concurrency import map_in_order
+from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Result
 from osc_placement.migrate.migrations.base import Assessment, Context, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.terminal.progress import ProgressBar
 
 if TYPE_CHECKING:
     from osc_placement.migrate.problem import Problem
@@ -69,12 +73,19 @@ def _without(assessment: Assessment, chosen: Mapping[str, Sequence[Grant]]) -> l
     return [each for each in assessment.problems if str(each) not in known]
 
 
+#: the instance, what was to be written, and why it was not, or nothing
+_Written = tuple[str, Grant, str]
+
+
 def write_grants(context: Context, assessment: Assessment, run: Run, execution: Execution) -> Assessment:
     """Write the binding profiles of the instances that hold what they should after a run.
 
     Return the assessment with the ports that were written, and a problem for each that was not. Profiles
-    are written one after the other, as nova-manage does, at the rate of the run; each counts as one of its
-    ``max_count`` changes, and as one of its ``max_failures`` if it fails.
+    are written at the rate and concurrency of the run, each compared with the revision of its port; each
+    counts as one of the ``max_count`` changes of the run, and as one of its ``max_failures`` if it fails.
+
+    PERF: neutron binds a port again when its profile is written, which takes it longer than all else here
+    takes; several at once keep all of its processes busy.
     """
     done = {
         outcome.change.uuid: outcome.result in (Result.APPLIED, Result.UNCHANGED)
@@ -87,7 +98,7 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
     written: list[str] = []
     execution.writing.set()
     try:
-        for instance, grant, reason in _write_each(context, chosen, execution, run):
+        for instance, grant, reason in _write_all(context, chosen, execution, run):
             if reason:
                 problems.append(describe_grant(instance, grant, reason))
             else:
@@ -97,33 +108,45 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
     return replace(assessment, problems=problems, written=written)
 
 
-def _write_each(
+def _write_all(
     context: Context, grants: Mapping[str, Sequence[Grant]], execution: Execution, run: Run
-) -> Iterator[tuple[str, Grant, str]]:
-    """Write binding profiles; yield the instance of each, and why it was not written, or nothing.
+) -> Sequence[_Written]:
+    """Write binding profiles; return the instance of each, and why it was not written, or nothing.
 
     If neutron cannot be reached once, it is not asked again.
     """
-    lost, source = "", None
-    changes, failures = len(run.report.outcomes), run.report.counts[Result.FAILED]
+    gate = Gate(rate=execution.rate, max_failures=execution.max_failures)
+    gate.stop_with(execution.stop)
+    for _ in range(run.report.counts[Result.FAILED]):
+        gate.count_failure()
+    source = None
     try:
         source = context.open_neutron()
+        if source is None:
+            gate.halt(_NO_ADDRESS)
     except Unreadable as error:
-        lost = str(error)
-    for instance, grant in ((instance, grant) for instance, each in grants.items() for grant in each):
-        reason = lost
-        if execution.stop.is_set():
-            reason = "the command was interrupted"
-        elif execution.max_count is not None and changes >= execution.max_count:
-            reason = _MAX_COUNT
-        elif execution.max_failures is not None and failures > execution.max_failures:
-            reason = f"stopped after more than {execution.max_failures} failures"
-        elif source is not None and not lost:
-            try:
-                reason = source.grant(grant.port, grant.allocation)
-            except Unreadable as error:
-                lost = reason = str(error)
-            changes += 1
-            failures += bool(reason)
-            execution.stop.wait(1 / execution.rate if execution.rate else 0)
-        yield instance, grant, reason if source is not None or reason else _NO_ADDRESS
+        gate.halt(str(error))
+
+    def write(item: tuple[str, Grant]) -> _Written:
+        instance, grant = item
+        if reason := gate.wait():
+            return instance, grant, gate.halted or "the command was interrupted"
+        assert source is not None, "the gate is halted without it"
+        try:
+            reason = source.grant(grant.port, grant.allocation)
+        except Unreadable as error:
+            reason = str(error)
+            gate.halt(reason)
+        if reason:
+            gate.count_failure()
+        return instance, grant, reason
+
+    every = [(instance, grant) for instance, each in grants.items() for grant in each]
+    most = len(every)
+    if execution.max_count is not None:
+        most = max(0, execution.max_count - len(run.report.outcomes))
+    with ProgressBar("binding profiles of ports", len(every[:most]), sys.stderr) as progress:
+        written = map_in_order(
+            write, every[:most], threads=execution.concurrency, on_result=lambda _written: progress.advance()
+        )
+    return [*written, *((*item, _MAX_COUNT) for item in every[most:])]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Binding profiles that are written after a run."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -119,7 +120,8 @@ def test_neutron_that_is_lost_is_not_asked_again():
     grants = {"i": (GRANT, Grant(Port("q", "i"), {"g": "rp"}))}
     assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
     run = Run(Report(assessment.plan, ()))
-    after = write_grants(SimpleNamespace(open_neutron=lambda: neutron), assessment, run, Execution())
+    context = SimpleNamespace(open_neutron=lambda: neutron)
+    after = write_grants(context, assessment, run, Execution(concurrency=1))
     assert (len(neutron.granted), len(after.problems)) == (1, 2)
 
 
@@ -138,9 +140,27 @@ def test_limits_of_the_run_count_binding_profiles(limits, refusal, asked, text):
     assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
     run = Run(Report(assessment.plan, ()))
     context = SimpleNamespace(open_neutron=lambda: neutron)
-    after = write_grants(context, assessment, run, Execution(**limits))
+    after = write_grants(context, assessment, run, Execution(concurrency=1, **limits))
     assert len(neutron.granted) == asked
     assert text in after.problems[-1].text
+
+
+def test_profiles_are_written_as_many_at_once_as_the_run_allows():
+    """Neutron takes long for each, and has several processes; the order of the grants is kept."""
+    together = threading.Barrier(2, timeout=10)
+
+    class Slow(Neutron):
+        def grant(self, port, allocation):
+            together.wait()
+            return super().grant(port, allocation)
+
+    neutron = Slow()
+    ports = ["p", "q", "r", "s"]
+    grants = {"i": [Grant(Port(port, "i"), {"g": "rp"}) for port in ports]}
+    assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
+    run = Run(Report(assessment.plan, ()))
+    context = SimpleNamespace(open_neutron=lambda: neutron)
+    assert write_grants(context, assessment, run, Execution(concurrency=2)).written == ports
 
 
 def test_changes_of_the_run_count_before_binding_profiles():
