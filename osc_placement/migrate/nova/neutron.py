@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.adapter import Adapter
 
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.errors import one_line
 from osc_placement.migrate.nova.ports import Port, read_host, read_port
 from osc_placement.migrate.nova.source import Unreadable
@@ -52,6 +54,19 @@ class _Refused(Unreadable):
         super().__init__(LABEL, reason)
 
 
+@dataclass
+class _End:
+    """An end from which the list of ports is read.
+
+    :ivar seen: the ports that were read from it
+    :ivar last: the last of these; the next page begins after the last of them that is still there
+    """
+
+    direction: str
+    seen: set[str] = field(default_factory=set)
+    last: list[str] = field(default_factory=list)
+
+
 class NeutronApi:
     """A source that reads neutron's ports behind a keystoneauth1 adapter."""
 
@@ -72,40 +87,59 @@ class NeutronApi:
         if _EXTENSION not in aliases:
             reason = f"it has no extension {_EXTENSION}, so it does not show what ports ask placement for"
             raise Unreadable(LABEL, reason)
-        return [port for port in map(read_port, self._iterate()) if port.instance]
+        return [port for port in map(read_port, self._read_ports()) if port.instance]
 
-    def _iterate(self) -> Iterator[Mapping[str, Any]]:
-        # ports at the end of the last page; the next page begins after the last of them that is still there
-        last: list[str] = []
-        seen: set[str] = set()
+    def _read_ports(self) -> Iterable[Mapping[str, Any]]:
+        """Return the documents of all ports.
+
+        PERF: beyond a page the list is read from both ends at once, until they meet: neutron takes half a
+        millisecond for each port, in the process that has the request.
+        """
+        ports: dict[str, Mapping[str, Any]] = {}
+        ends = [_End("asc")]
+        is_more = self._read_page(ends[0], ports)
+        if len(ports) >= PAGE:
+            ends.append(_End("desc"))
+
+        def follow(end: _End) -> None:
+            while self._read_page(end, ports):
+                pass
+
+        if is_more:
+            map_in_order(follow, ends, threads=len(ends))
+        return ports.values()
+
+    def _read_page(self, end: _End, ports: dict[str, Mapping[str, Any]]) -> bool:
+        """Add the next page from an end to the ports that were read; return whether there may be more.
+
+        There is no more once a page has a port that was read from the other end.
+        """
+        # by id, so that what comes or goes between two pages moves nothing to another page
+        params = {"limit": str(PAGE), "sort_key": "id", "sort_dir": end.direction}
         while True:
-            # by id, so that what comes or goes between two pages moves nothing to another page
-            params = {"limit": str(PAGE), "sort_key": "id", "sort_dir": "asc"}
-            marker = {"marker": last[-1]} if last else {}
+            marker = {"marker": end.last[-1]} if end.last else {}
             try:
                 found = self._list("ports", {**params, **marker, "fields": list(_FIELDS)})
+                break
             except _Refused as error:
                 # the port was deleted meanwhile
-                if error.status != _NOT_FOUND or len(last) < 2:
+                if error.status != _NOT_FOUND or len(end.last) < 2:
                     raise
-                last.pop()
-                continue
-            try:
-                new = [entry for entry in found if entry["id"] not in seen]
-                seen.update(entry["id"] for entry in new)
-                hidden = sorted({key for entry in new for key in _REQUIRED if key not in entry})
-            except (KeyError, TypeError) as error:
-                raise Unreadable(LABEL, f"its list of ports cannot be parsed: {error!r}") from error
-            if hidden:
-                reason = (
-                    f"it does not show {' and '.join(hidden)} of ports to this user; an administrator sees it"
-                )
-                raise Unreadable(LABEL, reason)
-            yield from new
-            # a neutron that does not know pages returns all ports every time
-            if not new or len(found) > PAGE:
-                return
-            last = [entry["id"] for entry in new][-_TRIES:]
+                end.last.pop()
+        try:
+            new = {entry["id"]: entry for entry in found if entry["id"] not in end.seen}
+            hidden = sorted({key for entry in new.values() for key in _REQUIRED if key not in entry})
+        except (KeyError, TypeError) as error:
+            raise Unreadable(LABEL, f"its list of ports cannot be parsed: {error!r}") from error
+        if hidden:
+            reason = f"it does not show {' and '.join(hidden)} of ports to this user; an administrator sees it"
+            raise Unreadable(LABEL, reason)
+        met = not ports.keys().isdisjoint(new)
+        ports.update(new)
+        end.seen.update(new)
+        end.last = [*new][-_TRIES:]
+        # a neutron that does not know pages returns all ports every time
+        return bool(new) and not met and len(found) <= PAGE
 
     def _list(self, name: str, params: Mapping[str, Any]) -> list[Any]:
         """Return the items of a list."""

@@ -49,12 +49,65 @@ def port(uuid, **fields):
     return {"id": uuid, "device_id": "i1", "resource_request": request, "binding:profile": {}, **fields}
 
 
-def test_pages_are_read_to_the_end(monkeypatch):
-    """Each page begins after the last port of the one before."""
-    monkeypatch.setattr(neutron, "PAGE", 2)
-    adapter = Adapter(KNOWN, {"ports": [port("a"), port("b")]}, {"ports": [port("c")]}, NO_PORTS)
+class Paging(Adapter):
+    """An adapter of a neutron that knows pages and has these ports, as many as its ``limit`` on a page."""
+
+    def __init__(self, *uuids, limit=2):
+        super().__init__()
+        self.uuids = uuids
+        self.limit = limit
+
+    def request(self, url, method, *, raise_exc, **arguments):
+        params = arguments["params"]
+        if not url.endswith("/ports"):
+            self.answers.append(KNOWN)
+        else:
+            uuids = sorted(self.uuids, reverse=params["sort_dir"] == "desc")
+            start = uuids.index(params["marker"]) + 1 if "marker" in params else 0
+            size = min(self.limit, int(params["limit"]))
+            self.answers.append({"ports": [port(uuid) for uuid in uuids[start : start + size]]})
+        return super().request(url, method, raise_exc=raise_exc, **arguments)
+
+    @property
+    def pages(self):
+        """The direction and marker of each page that was read."""
+        asked = [arguments["params"] for _, _, arguments in self.asked[1:]]
+        return [(params["sort_dir"], params.get("marker")) for params in asked]
+
+
+def one_after_the_other(function, items, *, threads):
+    """Call a function in one thread."""
+    return [function(item) for item in items]
+
+
+def test_pages_are_read_to_the_end():
+    """Each page begins after the last port of the one before; the server's limit may be below ours."""
+    adapter = Paging("a", "b", "c")
     assert [each.uuid for each in NeutronApi(adapter).list_ports()] == ["a", "b", "c"]
-    assert [arguments["params"].get("marker") for _, _, arguments in adapter.asked[1:]] == [None, "b", "c"]
+    assert adapter.pages == [("asc", None), ("asc", "b"), ("asc", "c")]
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_many_ports_are_read_from_both_ends(monkeypatch, number):
+    """Each port is listed once, whichever end is faster."""
+    monkeypatch.setattr(neutron, "PAGE", 2)
+    uuids = list("abcdefg"[:number])
+    assert sorted(each.uuid for each in NeutronApi(Paging(*uuids)).list_ports()) == uuids
+    monkeypatch.setattr(neutron, "map_in_order", one_after_the_other)
+    assert sorted(each.uuid for each in NeutronApi(Paging(*uuids)).list_ports()) == uuids
+
+
+def test_end_stops_where_the_other_one_was(monkeypatch):
+    """No page is read twice as a whole."""
+    monkeypatch.setattr(neutron, "PAGE", 2)
+    monkeypatch.setattr(
+        neutron,
+        "map_in_order",
+        lambda function, items, *, threads: one_after_the_other(function, items[::-1], threads=threads),
+    )
+    adapter = Paging(*"abcdef")
+    assert sorted(each.uuid for each in NeutronApi(adapter).list_ports()) == list("abcdef")
+    assert adapter.pages == [("asc", None), ("desc", None), ("desc", "e"), ("desc", "c"), ("asc", "b")]
 
 
 def test_page_after_a_port_that_was_deleted_begins_after_the_one_before():
