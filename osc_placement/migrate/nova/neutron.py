@@ -132,7 +132,8 @@ class NeutronApi:
         except (KeyError, TypeError) as error:
             raise Unreadable(LABEL, f"its list of ports cannot be parsed: {error!r}") from error
         if hidden:
-            reason = f"it does not show {' and '.join(hidden)} of ports to this user; an administrator sees it"
+            names = " and ".join(hidden)
+            reason = f"it does not show {names} of ports to this user; an administrator sees it"
             raise Unreadable(LABEL, reason)
         met = not ports.keys().isdisjoint(new)
         ports.update(new)

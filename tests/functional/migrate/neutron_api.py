@@ -8,6 +8,7 @@ everybody is an administrator, and a service, which may write binding profiles.
 
 import socketserver
 import sys
+import threading
 import wsgiref.simple_server
 
 import sqlalchemy as sa
@@ -15,6 +16,9 @@ from neutron.db.migration.models import head
 from oslo_config import cfg
 
 IDENTITY = {"HTTP_X_USER_ID": "admin", "HTTP_X_PROJECT_ID": "admin", "HTTP_X_ROLES": "admin,service"}
+
+
+one_at_a_time = threading.Lock()
 
 
 class Handler(wsgiref.simple_server.WSGIRequestHandler):
@@ -32,8 +36,9 @@ class Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
 
 
 def serve(environment, start_response):
-    """Let everybody in."""
-    return application({**environment, **IDENTITY}, start_response)
+    """Let everybody in, one after the other: SQLite refuses a second writer, others hold it up."""
+    with one_at_a_time:
+        return list(application({**environment, **IDENTITY}, start_response))
 
 
 def make_schema():
