@@ -8,7 +8,7 @@ case have the same cloud, and a case can name any provider of it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 Amounts = Mapping[str, int]
@@ -23,6 +23,7 @@ class Node:
     """A provider in each tree: how much it has of what, its traits, and what is below it.
 
     :ivar ratios: allocation ratios that are not 1
+    :ivar make_uuid: makes the UUID from the name of the root, if that is not made from the own name
     """
 
     name: str
@@ -30,6 +31,7 @@ class Node:
     traits: tuple[str, ...] = ()
     children: tuple[Node, ...] = ()
     ratios: Mapping[str, float] = field(default_factory=dict)
+    make_uuid: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,15 @@ def providers(cloud: Cloud) -> Iterator[Provider]:
 
 
 def _tree(
-    node: Node, name: str, id_: int, parent_id: int | None = None, root_id: int | None = None
+    node: Node, name: str, id_: int, parent_id: int | None = None, root: Provider | None = None
 ) -> Iterator[Provider]:
-    root_id = root_id or id_
-    yield Provider(id_, name, make_uuid(name), parent_id, root_id, node)
+    uuid_ = node.make_uuid(root.name) if node.make_uuid and root else make_uuid(name)
+    provider = Provider(id_, name, uuid_, parent_id, root.id if root else id_, node)
+    root = root or provider
+    yield provider
     last = id_
     for child in node.children:
-        for provider in _tree(child, f"{name}-{child.name}", last + 1, id_, root_id):
+        for provider in _tree(child, f"{name}-{child.name}", last + 1, id_, root):
             yield provider
             last = provider.id
 
@@ -154,6 +158,48 @@ def _numa(number: int) -> Node:
 
 #: trees of seven: a host, its two NUMA nodes, and the two network cards of each
 NESTED = Cloud(trees=1_000, tree=Node("host", {"DISK_GB": 8000}, children=(_numa(0), _numa(1))))
+
+
+#: what neutron's driver of Open vSwitch makes the UUIDs of its providers from
+_OPEN_VSWITCH = uuid.UUID("87ee7d5c-73bb-11e8-9008-c4d987b2a692")
+BRIDGE = "br-physnet0"
+_BANDWIDTH = {"NET_BW_EGR_KILOBIT_PER_SEC": 10_000_000, "NET_BW_IGR_KILOBIT_PER_SEC": 10_000_000}
+
+
+def agent_uuid(host: str) -> str:
+    """The UUID of the provider of neutron's agent on a host."""
+    return str(uuid.uuid5(_OPEN_VSWITCH, host))
+
+
+def bridge_uuid(host: str) -> str:
+    """The UUID of the provider of the bridge of neutron's agent on a host."""
+    return str(uuid.uuid5(_OPEN_VSWITCH, f"{host}:{BRIDGE}"))
+
+
+#: hosts whose agent of neutron reports the bandwidth of a bridge, as `benchmarks.neutron` has them
+NETWORKED = replace(
+    FLAT,
+    trees=1_000,
+    tree=replace(
+        FLAT.tree,
+        children=(
+            Node(
+                "agent",
+                {},
+                children=(
+                    Node(
+                        BRIDGE,
+                        _BANDWIDTH,
+                        traits=("CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL"),
+                        make_uuid=bridge_uuid,
+                    ),
+                ),
+                make_uuid=agent_uuid,
+            ),
+        ),
+    ),
+    held={},
+)
 
 
 def wide(trees: int, devices: int) -> Cloud:

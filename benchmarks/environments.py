@@ -3,8 +3,8 @@
 
 Each lies in the clone's .cache. The reference is openstack-placement, its plugin and OpenStackClient, and the
 bare client OpenStackClient alone, with the versions that constraints.txt gives for what they share with the
-project, so that all are compared on the same libraries. Nova is not held to them: it needs an older
-SQLAlchemy.
+project, so that all are compared on the same libraries. Nova and neutron are not held to them: they need an
+older SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ BARE = ("python-openstackclient",)
 UWSGI = "uwsgi==2.0.31"
 NOVA = "nova==34.0.0"
 NOVA_PINS = (NOVA, "SQLAlchemy<2.1", "PyMySQL")
+NEUTRON_PINS = ("neutron==29.0.0", "SQLAlchemy<2.1", "PyMySQL", "gunicorn")
 #: what nova's functional tests need beside it
 NOVA_TESTS = (
     "ddt",
@@ -63,6 +64,11 @@ def make_uwsgi() -> pathlib.Path:
 def make_nova() -> pathlib.Path:
     """Make the environment of nova unless it is there; its bin directory."""
     return make("nova", NOVA_PINS)
+
+
+def make_neutron() -> pathlib.Path:
+    """Make the environment of neutron unless it is there; its bin directory."""
+    return make("neutron", NEUTRON_PINS)
 
 
 def make_nova_tests() -> pathlib.Path:

@@ -102,8 +102,8 @@ def filled(directory: pathlib.Path, endpoint: str, size: Size) -> Iterator[pathl
         conf.write_text(
             CONF.format(directory=directory, endpoint=endpoint, api=urls["api"], cell0=urls["cell0"])
         )
-        _insert(urls["api"], _api_rows(urls, size))
-        _insert(urls["cell1"], _cell_rows(size))
+        insert(urls["api"], _api_rows(urls, size))
+        insert(urls["cell1"], _cell_rows(size))
         yield conf
 
 
@@ -130,7 +130,7 @@ def _api_rows(urls: dict[str, str], size: Size) -> Iterator[tuple[str, list[Row]
             },
         ],
     )
-    hosts = [_host(number) for number in range(size.hosts)]
+    hosts = [host_name(number) for number in range(size.hosts)]
     yield "host_mappings", [{"host": host, "cell_id": 2} for host in hosts]
     names = [f"rack{number}" for number in range(size.aggregates)]
     yield (
@@ -150,7 +150,7 @@ def _api_rows(urls: dict[str, str], size: Size) -> Iterator[tuple[str, list[Row]
             {
                 "instance_uuid": instance_uuid(number),
                 "cell_id": 2,
-                "project_id": _project(number),
+                "project_id": project_name(number),
                 "user_id": _user(number),
                 "queued_for_delete": False,
             }
@@ -163,8 +163,8 @@ def _cell_rows(size: Size) -> Iterator[tuple[str, list[Row]]]:
     nodes = [
         {
             **NODE,
-            "host": _host(number),
-            "hypervisor_hostname": _host(number),
+            "host": host_name(number),
+            "hypervisor_hostname": host_name(number),
             "uuid": clouds.root_uuid(number),
         }
         for number in range(size.hosts)
@@ -189,12 +189,12 @@ def _cell_rows(size: Size) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _instance(number: int, uuid: str, size: Size) -> Row:
-    host = _host(number % size.hosts)
+    host = host_name(number % size.hosts)
     return {
         "uuid": uuid,
         "host": host,
         "node": host,
-        "project_id": _project(number),
+        "project_id": project_name(number),
         "user_id": _user(number),
         "vm_state": "active",
         "image_ref": clouds.make_uuid("image"),
@@ -205,11 +205,13 @@ def _instance(number: int, uuid: str, size: Size) -> Row:
     }
 
 
-def _host(number: int) -> str:
+def host_name(number: int) -> str:
+    """The name of a host."""
     return f"host{number:05}"
 
 
-def _project(number: int) -> str:
+def project_name(number: int) -> str:
+    """The project of an instance."""
     return f"project{number % 100}"
 
 
@@ -217,7 +219,8 @@ def _user(number: int) -> str:
     return f"user{number % 100}"
 
 
-def _insert(url: str, tables: Iterator[tuple[str, list[Row]]]) -> None:
+def insert(url: str, tables: Iterator[tuple[str, list[Row]]]) -> None:
+    """Store rows, in the order of the tables."""
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
     with engine.begin() as connection:
         for table, rows in tables:

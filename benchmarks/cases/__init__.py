@@ -16,6 +16,7 @@ from benchmarks.cases import (
     memory,
     metrics,
     migrations,
+    migrations_ports,
     nested,
     pages,
     plugin_start,
@@ -50,6 +51,7 @@ MAKERS: tuple[Callable[[Scale], Iterator[Case]], ...] = (
     batch_trait.make_cases,
     load.make_cases,
     migrations.make_cases,
+    migrations_ports.make_cases,
 )
 
 

@@ -17,34 +17,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from benchmarks import environments
+from benchmarks.neutron import PASTE
 from tests import databases
 from tests.functional import servers
 from tests.functional.migrate.cloud import PROJECT
 
-#: beside nova's: both are held back by the version of SQLAlchemy
-REQUIREMENTS = ("neutron==29.0.0", "SQLAlchemy<2.1")
 PROGRAM = pathlib.Path(__file__).with_name("neutron_api.py")
-#: neutron's own but for keystonemiddleware, whose headers the program sets
-PASTE = """\
-[composite:neutron]
-use = egg:Paste#urlmap
-/: neutronversions
-/v2.0: neutronapi
-[pipeline:neutronapi]
-pipeline = request_id catch_errors keystonecontext extensions neutronapiapp_v2_0
-[filter:request_id]
-paste.filter_factory = oslo_middleware:RequestId.factory
-[filter:catch_errors]
-paste.filter_factory = oslo_middleware:CatchErrors.factory
-[filter:keystonecontext]
-paste.filter_factory = neutron.auth:NeutronKeystoneContext.factory
-[filter:extensions]
-paste.filter_factory = neutron.api.extensions:plugin_aware_extension_middleware_factory
-[app:neutronversions]
-paste.app_factory = neutron.pecan_wsgi.app:versions_factory
-[app:neutronapiapp_v2_0]
-paste.app_factory = neutron.api.v2.router:APIRouter.factory
-"""
 CONFIGURATION = """\
 [DEFAULT]
 auth_strategy = keystone
@@ -170,7 +148,7 @@ class Neutron:
 def find_neutron():
     """Return the bin directory of neutron's environment; skip or fail the test if it cannot be installed."""
     try:
-        return environments.make("neutron", REQUIREMENTS)
+        return environments.make_neutron()
     except environments.NotInstallable as error:
         return databases.skip_or_fail(f"neutron cannot be installed: {error}")
 
