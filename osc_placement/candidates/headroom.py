@@ -277,7 +277,7 @@ class Headroom:
         self._claims = self._read_claims(holdings, capacities)
         self._by_slot: dict[int, list[int]] = {}
         for place, claim in enumerate(self._claims):
-            for slot in dict.fromkeys(slot for slot, _, _ in claim.parts):
+            for slot in {slot for slot, _, _ in claim.parts}:
                 self._by_slot.setdefault(slot, []).append(place)
         self._kinds: dict[object, _Kind] = {}
         self._by_parts: dict[object, _Kind] = {}
@@ -294,6 +294,7 @@ class Headroom:
     ) -> Sequence[_Claim]:
         """Return the consumers, the one with the largest share of the cloud's capacity of a class first."""
         slots = self._snapshot.slot_by_uuid
+        whole = {name: max(1, capacity) for name, capacity in capacities.items()}
         sized = []
         for consumer, allocations in holdings:
             parts = [
@@ -302,7 +303,11 @@ class Headroom:
                 if uuid in slots
                 for name, amount in amounts.items()
             ]
-            share = max((amount / max(1, capacities.get(name, 0)) for _, name, amount in parts), default=0)
+            share = 0.0
+            for _, name, amount in parts:
+                part = amount / whole.get(name, 1)
+                if part > share:
+                    share = part
             sized.append((-share, consumer, parts))
         sized.sort()
         return [_Claim(consumer, parts) for _, consumer, parts in sized]
