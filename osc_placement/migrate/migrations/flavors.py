@@ -165,15 +165,17 @@ def _read_images(context: Context, source: Source, judge: _Judge) -> tuple[list[
     except Unreadable as error:
         judge.problems.append(error.problem)
         return [], ""
+    known_problems = len(judge.problems)
     if glance is not None:
         images = judge.read(glance.list_images)
-        return images, FROM_GLANCE if images else ""
+        return images, "" if len(judge.problems) > known_problems else FROM_GLANCE
     found: dict[str, Image] = {}
     for cell in judge.read(source.list_cells):
         for image in judge.read(partial(source.list_images, cell)):
             known = found.get(image.uuid, image)
             found[image.uuid] = Image(image.uuid, properties={**known.properties, **image.properties})
-    return list(found.values()), FROM_INSTANCES
+    is_unknown = not found and len(judge.problems) > known_problems
+    return list(found.values()), "" if is_unknown else FROM_INSTANCES
 
 
 class _Names:

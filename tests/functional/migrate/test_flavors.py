@@ -465,7 +465,7 @@ def test_both_sources_find_the_same(cloud, add_host, migrate_json, nova_url, gla
         "--glance-endpoint", url, "flavors"
     )
     document, status = migrate_json(*access, "flavors")
-    assert (status, findings_of(document)["images"][0]) == (4, "unknown")
+    assert (status, findings_of(document)["images"][0], document["notes"]) == (4, "unknown", [])
 
 
 PAGE = (ROOT / "doc/source/admin/flavors.rst").read_text()
