@@ -25,10 +25,10 @@ from osc_placement import microversion
 from osc_placement.api.names import suggest
 from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, describe_identity
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.candidates.flavor import NotCountable, make_groups
+from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit
 from osc_placement.candidates.node import Node
-from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.errors import UsageError
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.migrations.base import Assessment, Context
@@ -240,12 +240,12 @@ def _make_request(flavor: Flavor) -> CandidateRequest:
     """Return the request of a flavor for any image; raise NotCountable if nova or placement refuses it."""
     if contradiction := find_contradiction(flavor):
         raise NotCountable(f"would be refused by nova, as {contradiction}")
-    asked = make_groups(flavor, STANDARD_CLASSES)
-    for group in asked.groups:
+    request = make_groups(flavor, STANDARD_CLASSES)
+    for group in request.groups:
         wanted = frozenset[str]().union(*group.traits.required)
         if both := sorted(wanted & group.traits.unwanted):
             raise NotCountable(f"requires and forbids {', '.join(both)}, which placement refuses")
-    return CandidateRequest(asked.groups, isolated=asked.isolated)
+    return request
 
 
 @dataclass(frozen=True, slots=True)
