@@ -60,4 +60,4 @@ def test_names_of_domains_stay_on_one_line_at_80_columns():
 
 def test_amounts_that_are_to_fit_may_have_units():
     """As the inventories that are set."""
-    assert read_want(["VCPU=4,MEMORY_MB=1.5GB"]).resources == {"VCPU": 4, "MEMORY_MB": 1536}
+    assert read_want(["VCPU=4,MEMORY_MB=1.5GB"]).totals == {"VCPU": 4, "MEMORY_MB": 1536}
