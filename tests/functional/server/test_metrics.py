@@ -460,11 +460,20 @@ def test_flavors_file_that_cannot_be_read_leaves_flavors_out(
     assert problem in message
 
 
-def test_flavor_with_numbered_groups_is_left_out(make_application, tmp_path, caplog):
+def test_flavor_with_numbered_groups_is_counted(make_application, tmp_path):
+    """No host has a virtual GPU, so none fits."""
     application = make_application(flavors_file=str(write_flavors(tmp_path, **{"resources1:VGPU": "1"})))
     make_host(application, "one")
+    assert [value for (name, _), value in read(application).items() if name == "placement_flavor_free"] == [0]
+
+
+def test_flavor_that_placement_would_refuse_is_left_out(make_application, tmp_path, caplog):
+    """It has several groups, and does not say whether they may share a provider."""
+    specs = {"resources1:VGPU": "1", "resources2:VGPU": "1"}
+    application = make_application(flavors_file=str(write_flavors(tmp_path, **specs)))
+    make_host(application, "one")
     assert not any(name == "placement_flavor_free" for name, _ in read(application))
-    assert "flavor 'm1.small' has numbered request groups (resources1:VGPU)" in caplog.text
+    assert "flavor 'm1.small' has several numbered request groups and no group_policy" in caplog.text
 
 
 def test_names_of_the_exporter_are_reported_beside_the_others(make_application):
