@@ -42,10 +42,11 @@ RUN_ELSEWHERE = {
         "nova_scheduler.py",
     )
 } | {
+    ROOT / "benchmarks/neutron_api.py": "by neutron's",
+    ROOT / "tests/functional/migrate/glance_api.py": "by glance's",
     ROOT / "tests/functional/migrate/neutron_api.py": "by neutron's",
     ROOT / "tests/functional/provider_config/nova_loader.py": "by nova's",
     ROOT / "tests/functional/provider_config/nova_merge.py": "by nova's",
-    ROOT / "tests/functional/migrate/glance_api.py": "by glance's",
 }
 #: extras that the package itself does not use
 OUTSIDE_THE_PACKAGE = {"test", "fuzz", "reference", "docs", "bench"}
