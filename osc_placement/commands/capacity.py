@@ -60,7 +60,8 @@ class ShowCapacity(ReportCommand):
 
     With --fit each row shows how many more times the amounts fit on a host, by the rules of the server: each
     class comes from one provider of the host's tree or from one that shares with it. The last row is for all
-    hosts together, which is less than the sum if hosts share.
+    hosts together, which is less than the sum if hosts share. With --fit-flavor, hosts that the request
+    filters of nova's scheduler remove have the number 0 and name the filter; --no-nova-filters counts them.
 
     For example: openstack resource provider capacity --fit VCPU=4,MEMORY_MB=8192
     """

@@ -38,7 +38,8 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
     is a constraint of the request, with how many trees it rules out of those that the rows before have left,
     and how many are left. With --host, each row shows whether the tree of that host meets a constraint, and
     if not, how much is missing. The last row is the server's own answer, which also checks the conditions
-    between the groups of a request.
+    between the groups of a request. With --flavor the request is that of nova's scheduler, and the
+    constraints of its request filters name them.
 
     For example: openstack allocation candidate explain --resource VCPU=4 --required HW_CPU_X86_AVX512F
     """

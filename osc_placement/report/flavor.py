@@ -18,8 +18,8 @@ class FlavorUnclear(PlacementError):
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
-            f"Flavor {name!r} {problem}; give the amounts with --fit, "
-            "or see what is possible now with: openstack allocation candidate list"
+            f"Flavor {name!r} {problem}; give the amounts in place of the flavor: --fit of resource provider "
+            "capacity, --resource of allocation candidate list and explain"
         )
 
 
