@@ -26,6 +26,7 @@ from osc_placement.flavor import Flavor, NoClaim
 #: the trait of the providers that nova-compute owns
 OWNER_TRAIT: Final = "OWNER_NOVA"
 ZONE_KEY: Final = "availability_zone"
+AGGREGATES_UNREAD: Final = "the host aggregates of the compute service cannot be read"
 _PROJECT_KEY: Final = "filter_tenant_id"
 _TRAIT_KEY: Final = "trait:"
 #: the traits that follow from properties of an image
@@ -167,7 +168,7 @@ def _need_aggregates(reason: str, aggregates: Iterable[HostAggregate]) -> Asked:
     return Asked("", State.APPLIED, reason, membership=Membership((uuids,)))
 
 
-_NO_AGGREGATES: Final = _unknown("the host aggregates of the compute service cannot be read")
+_NO_AGGREGATES: Final = _unknown(AGGREGATES_UNREAD)
 
 
 def _require_tenant_aggregate(boot: Boot, options: Options) -> Asked:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from osc_placement import microversion
@@ -13,7 +13,7 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.candidates.nova_filters import label_conditions
 from osc_placement.candidates.query import BadQuery
-from osc_placement.candidates.request import CandidateRequest, parse
+from osc_placement.candidates.request import parse
 from osc_placement.commands import base
 from osc_placement.commands.fitted import TABLE
 from osc_placement.commands.nova_query import NovaQuery
@@ -65,6 +65,8 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         if parsed_args.show_nova_filters:
             return FILTER_COLUMNS, nova.rows(is_table=parsed_args.formatter == TABLE)
         labels = label_conditions(nova.applied, nova.aggregate_names)
+        # an isolated aggregate may be empty, and nobody mistyped it
+        known = {uuid for one in nova.applied for uuid in one.membership.unwanted}
         params = self.make_query(parsed_args)
         try:
             request = parse(params, self.client.version)
@@ -74,7 +76,9 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         require_classes(self.client, self.classes_of(parsed_args), in_query=True)
         if not parsed_args.host:
             cloud = self._read(parsed_args.concurrency)
-            self._warn_of_empty(request, lambda aggregate: cloud.snapshot.in_any_aggregate([aggregate]) > 0)
+            self._warn_of_empty(
+                request.aggregates - known, lambda aggregate: cloud.snapshot.in_any_aggregate([aggregate]) > 0
+            )
             show_summary(self, nova)
             steps, left = explain_cloud(cloud, request, labels)
             rows: list[tuple[Any, ...]] = [(step.group, step.text, step.removed, step.left) for step in steps]
@@ -90,7 +94,8 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
             # raises the server's error for an unknown provider
             self.client.show_provider(uuid)
         self._warn_of_empty(
-            request, lambda aggregate: bool(self.client.list_providers(member_of=[f"in:{aggregate}"]))
+            request.aggregates - known,
+            lambda aggregate: bool(self.client.list_providers(member_of=[f"in:{aggregate}"])),
         )
         root = cloud.root_of(uuid)
         show_summary(self, nova)
@@ -105,9 +110,9 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         with show_reading(self.app.stderr, concurrency) as reading:
             return read_cloud(self.client, trees=trees or (), reading=reading)
 
-    def _warn_of_empty(self, request: CandidateRequest, has_members: Callable[[str], bool]) -> None:
+    def _warn_of_empty(self, aggregates: Collection[str], has_members: Callable[[str], bool]) -> None:
         """Warn of aggregates without members, which placement cannot tell from mistyped ones."""
-        for aggregate in sorted(request.aggregates):
+        for aggregate in sorted(aggregates):
             if not has_members(aggregate):
                 self.log.warning(
                     "No resource provider is in aggregate %s; check the UUID with: openstack aggregate list "

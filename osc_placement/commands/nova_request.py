@@ -18,6 +18,7 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
 from osc_placement.candidates.nova_filters import (
+    AGGREGATES_UNREAD,
     NAMES,
     OWNER_TRAIT,
     READ_AGGREGATES,
@@ -241,7 +242,7 @@ def read_nova_request(
         raise PlacementError(f"No host: {error}") from error
     names = {aggregate.uuid: aggregate.name for aggregate in aggregates or ()}
     request = NovaRequest(groups, asked, source, names)
-    _warn_of_unread(command, request, parsed_args)
+    _warn_of_unread(command, request)
     _require_traits(command, request, traits)
     return request
 
@@ -352,13 +353,9 @@ def _find_owner_gap(command: base.PlacementCommand, traits: Collection[str]) -> 
     return ""
 
 
-def _warn_of_unread(
-    command: base.PlacementCommand, request: NovaRequest, parsed_args: argparse.Namespace
-) -> None:
+def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> None:
     """Warn of filters that nova.conf enables and that cannot be judged without the host aggregates."""
-    unread = [
-        one.name for one in request.asked if one.state is State.UNKNOWN and "host aggregates" in one.reason
-    ]
+    unread = [one.name for one in request.asked if one.reason == AGGREGATES_UNREAD]
     if unread:
         command.log.warning(
             "The host aggregates cannot be read from the compute service, so hosts that nova's %s would "

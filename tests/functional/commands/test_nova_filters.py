@@ -242,6 +242,20 @@ def test_explain_names_the_filter_of_a_constraint(cloud):
     assert verdicts["not COMPUTE_STATUS_DISABLED (compute_status_filter)"] == ("no", "disabled has it")
 
 
+def test_an_isolated_aggregate_without_hosts_is_no_reason_to_warn(cloud, services):
+    """One in which nova would look for hosts is: its mirror in placement is missing."""
+    line = (*EXPLAIN, "--flavor", "m1", "-f", "value")
+    services.aggregates.append(
+        {"uuid": str(uuid.uuid4()), "name": "later", "metadata": {"trait:HW_CPU_X86_AVX": "required"}}
+    )
+    assert cloud.run(*line, "--nova-filter", "isolate_aggregates").err == ""
+    services.zones.append("az3")
+    services.aggregates.append(
+        {"uuid": str(uuid.uuid4()), "name": "new", "metadata": {"availability_zone": "az3"}}
+    )
+    assert "No resource provider is in aggregate" in cloud.run(*line, "--availability-zone", "az3").err
+
+
 def test_compute_services_before_nova_34_need_not_be_owned(cloud, client):
     """As long as one of the compute nodes does not report the trait, nova does not ask for it."""
     made = make(client, "old", traits=("COMPUTE_NODE",), VCPU=1, MEMORY_MB=64, DISK_GB=1)
