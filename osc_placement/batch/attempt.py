@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from osc_placement.api.retry import is_permanent, retry
+from osc_placement.api.retry import is_conflict, is_permanent, retry
 from osc_placement.batch.difference import holds
 from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.plan import (
@@ -28,7 +28,7 @@ from osc_placement.batch.reselect import NotSelected
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.provider import DoneByOthers, write_change
-from osc_placement.errors import ANSWER_LOST, HttpError
+from osc_placement.errors import ANSWER_LOST, Conflict, HttpError
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
@@ -49,12 +49,19 @@ def run_change(
     on_replan: Callable[[Change], None] | None = None,
     refusal: Exception | None = None,
     written: Collection[Facet] = (),
+    *,
+    goes_on: bool = False,
 ) -> Outcome:
     """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing.
 
     ``on_replan`` is called with the new change before it is written; ``refusal`` is what a first attempt was
     answered with, if it was made already. Facets of which the run has ``written`` a part before keep the
     before-image of the change.
+
+    When the creation of a provider is refused as a duplicate, the provider is read by its UUID. If it has the
+    name and the parent that the change gives it, the change is planned again, as after a conflict; otherwise
+    it fails with the refusal. In a run that ``goes_on`` a request of the killed run created the provider
+    after the resume had read, and an undo deletes it; in a first run somebody else created it, and it stays.
     """
     attempt = _Attempt(change, refusal, written)
     stop = stop or threading.Event()
@@ -64,10 +71,15 @@ def run_change(
             attempt.is_writing = False
             subject, now = read_state(client, attempt.change.subject, edit.facets)
             now = settle_name(now, subject, attempt.change.before.identity)
+            duplicate, attempt.duplicate = attempt.duplicate, None
+            if duplicate and now.identity != attempt.change.after.identity:
+                raise duplicate
             if is_overtaken_for(edit, attempt.change, now):
                 raise Overtaken(subject.name)
             again = plan_change(edit, subject, now)
-            attempt.change = keep_before(attempt.change, again, attempt.written)
+            if not duplicate or (goes_on and again.facets):
+                again = keep_before(attempt.change, again, attempt.written)
+            attempt.change = again
             if on_replan:
                 on_replan(attempt.change)
         if not attempt.change.facets:
@@ -80,7 +92,7 @@ def run_change(
         return attempt.end(Result.APPLIED)
 
     try:
-        return retry(run, stop=stop)
+        return retry(run, after=lambda error: is_conflict(error) or error is attempt.duplicate, stop=stop)
     except (NotSelected, DoneByOthers) as error:
         return leave(attempt.change, str(error))
     except ANSWER_LOST as error:
@@ -103,14 +115,21 @@ class _Attempt:
         self.is_writing = False
         #: what it has written for certain, be it for a plan that somebody overtook since
         self.written: set[Facet] = set(written)
+        #: what the last write was refused with, if it was to create a provider and no conflict
+        self.duplicate: Conflict | None = None
 
     def write(self, client: PlacementClient) -> None:
         refusal, self.refusal = self.refusal, None
-        if refusal is not None:
-            raise refusal
-        for number, generation in enumerate(write_change(client, self.change), start=1):
-            self.generation = generation
-            self.written.update(self.change.facets[:number])
+        try:
+            if refusal is not None:
+                raise refusal
+            for number, generation in enumerate(write_change(client, self.change), start=1):
+                self.generation = generation
+                self.written.update(self.change.facets[:number])
+        except Conflict as error:
+            if self.change.is_creation and not self.written and not is_conflict(error):
+                self.duplicate = error
+            raise
 
     def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
         # a write was refused, and not a read between two writes

@@ -472,7 +472,16 @@ class _Run:
         edit = self._plan.edit_of(step)
         written = set(self._plan.written.get(step.uuid, ()))
         written |= {"inventories"} if step.uuid in self._widened else set()
-        return run_change(self._client, step, edit, self.gate.stop, self._plan_again, refusal, written)
+        return run_change(
+            self._client,
+            step,
+            edit,
+            self.gate.stop,
+            self._plan_again,
+            refusal,
+            written,
+            goes_on=self._plan.goes_on,
+        )
 
     def _plan_again(self, change: Change) -> None:
         """Check and record a change that replaces the one planned, unless the planned one is to be kept."""

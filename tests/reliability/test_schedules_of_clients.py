@@ -45,6 +45,12 @@ FOUND = {
     "others write to what a resume goes on with": (
         "apply-single/followed3@15,late2@41/17:24+0/followed2@8,followed11@26/9:34+59/resume+undo"
     ),
+    # a resume was refused creations that the run had sent, and failed
+    "creations of hosts land after a resume has read": "new-hosts/late99@5/1:6+0/resume+undo/6",
+    "creations of children land after a resume has read": "new-hosts/late99@6/2:6+0/resume+undo/12",
+    "a creation without its inventories lands after a resume has read": (
+        "apply-single/late99@39/8:16+0/resume+undo/20"
+    ),
 }
 
 

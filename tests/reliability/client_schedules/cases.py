@@ -29,6 +29,7 @@ from tests.reliability.client_schedules.cloud import FIELDS
 
 ID = "c11e0000-0000-4000-8000-0000000000{}"
 A, B, C, CHILD, NEW, NEWER = (ID.format(f"0{letter}") for letter in "abcdef")
+HOST_G, HOST_H = ID.format("07"), ID.format("08")
 K1, K2, K3, K4, STRANGER = (ID.format(f"1{number}") for number in range(1, 6))
 ROW, OTHER_ROW = ID.format("21"), ID.format("22")
 OLD_TRAIT, NEW_TRAIT, OTHER_TRAIT = "HW_CPU_X86_MMX", "HW_CPU_X86_AVX", "HW_CPU_X86_SSE"
@@ -48,6 +49,14 @@ allocations:
 - {{consumer: {K1}, project: project, user: user, type: INSTANCE, resources: {{host-b: {{VCPU: 1}}}}}}
 - {{consumer: {K2}, project: project, user: user, type: INSTANCE, resources: {{host-e: {{VCPU: 2}}}}}}
 - {{consumer: {K4}, project: project, user: user, type: INSTANCE, resources: {{host-f: {{CUSTOM_NEW: 1}}}}}}
+"""
+#: two of them are created in one bulk request, and then what is below them in another
+STATE_OF_NEW_HOSTS = f"""
+providers:
+- {{name: host-e, uuid: {NEW}, inventories: {{VCPU: {{total: 4}}}}, traits: [{NEW_TRAIT}]}}
+- {{name: host-f, uuid: {NEWER}, parent: host-e, inventories: {{VGPU: {{total: 3}}}}}}
+- {{name: host-g, uuid: {HOST_G}, aggregates: [{ROW}]}}
+- {{name: host-h, uuid: {HOST_H}, parent: host-g, traits: [{NEW_TRAIT}]}}
 """
 
 
@@ -213,34 +222,36 @@ def _any_other(ledger, _uuid):
     return not ledger.is_alone
 
 
-def _plan_apply(client, _directory):
-    document = parse_text(STATE, "state.yaml")
+def _plan_apply(client, _directory, *, text=STATE, prune=True):
+    document = parse_text(text, "state.yaml")
     reading = ReadingSettings(concurrency=1)
-    document, current = state_read.read_current(client, document, prune=True, reading=reading)
+    document, current = state_read.read_current(client, document, prune=prune, reading=reading)
     plan = plan_run(plan_apply(document, current), "apply state.yaml")
     return Job(state_read.judge_run(client, plan, current, concurrency=1), "", APPLY)
 
 
+def _inventories(uuid, name, **given):
+    return {("provider", uuid, *tail): value for *tail, value in _fields_of(name, given)}
+
+
+def _provider(uuid, name, parent=None, traits=(), aggregates=()):
+    goal = {("provider", uuid, "name"): name, ("provider", uuid, "parent"): parent}
+    goal |= {("provider", uuid, "traits", each): True for each in traits}
+    return goal | {("provider", uuid, "aggregates", each): True for each in aggregates}
+
+
 def _apply_goal(cells):
-    def inventories(uuid, name, **given):
-        return {("provider", uuid, *tail): value for *tail, value in _fields_of(name, given)}
-
-    def provider(uuid, name, parent=None, traits=(), aggregates=()):
-        goal = {("provider", uuid, "name"): name, ("provider", uuid, "parent"): parent}
-        goal |= {("provider", uuid, "traits", each): True for each in traits}
-        return goal | {("provider", uuid, "aggregates", each): True for each in aggregates}
-
     goal = {
         ("name", "trait CUSTOM_NEW", "exists"): True,
         ("name", "resource class CUSTOM_NEW", "exists"): True,
-        **provider(A, "host-b", None, [NEW_TRAIT], [ROW, OTHER_ROW]),
-        **provider(B, "host-a", None, [OLD_TRAIT, "CUSTOM_NEW"]),
-        **provider(NEW, "host-e", None, [NEW_TRAIT]),
-        **provider(NEWER, "host-f", NEW),
-        **inventories(A, "VCPU", total=8, allocation_ratio=4.0),
-        **inventories(A, "CUSTOM_NEW", total=5),
-        **inventories(NEW, "VCPU", total=4),
-        **inventories(NEWER, "CUSTOM_NEW", total=3),
+        **_provider(A, "host-b", None, [NEW_TRAIT], [ROW, OTHER_ROW]),
+        **_provider(B, "host-a", None, [OLD_TRAIT, "CUSTOM_NEW"]),
+        **_provider(NEW, "host-e", None, [NEW_TRAIT]),
+        **_provider(NEWER, "host-f", NEW),
+        **_inventories(A, "VCPU", total=8, allocation_ratio=4.0),
+        **_inventories(A, "CUSTOM_NEW", total=5),
+        **_inventories(NEW, "VCPU", total=4),
+        **_inventories(NEWER, "CUSTOM_NEW", total=3),
     }
     owner = ("project", "user", "INSTANCE")
     held = ((K1, A, "VCPU", 1), (K2, NEW, "VCPU", 2), (K4, NEWER, "CUSTOM_NEW", 1))
@@ -248,6 +259,17 @@ def _apply_goal(cells):
         goal["consumer", consumer, "owner"] = owner
         goal["consumer", consumer, "allocations", uuid, name] = amount
     return goal
+
+
+def _new_hosts_goal(_cells):
+    return {
+        **_provider(NEW, "host-e", None, [NEW_TRAIT]),
+        **_provider(NEWER, "host-f", NEW),
+        **_provider(HOST_G, "host-g", None, (), [ROW]),
+        **_provider(HOST_H, "host-h", HOST_G, [NEW_TRAIT]),
+        **_inventories(NEW, "VCPU", total=4),
+        **_inventories(NEWER, "VGPU", total=3),
+    }
 
 
 def _is_of_state(cell):
@@ -318,6 +340,12 @@ _APPLY_DEEDS = (
     _set_traits(B, lambda traits: traits - {OLD_TRAIT}),
     _claim(K1, {A: {"VCPU": 3}}),
     _claim(K4, {A: {"VCPU": 1}}),
+)
+_NEW_HOSTS_DEEDS = (
+    *_beside(A),
+    _claim(STRANGER, {NEW: {"VCPU": 1}}),
+    _set_traits(HOST_G, lambda traits: traits | {OTHER_TRAIT}),
+    _set_aggregates(NEWER, lambda found: found | {OTHER_ROW}),
 )
 _RESHAPE_DEEDS = (
     *_beside(A),
@@ -394,6 +422,13 @@ CASES = {
         ),
         Case("apply", _plan_apply, _apply_goal, _APPLY_DEEDS, _is_of_state, _any_other),
         Case("apply-single", _plan_apply, _apply_goal, _APPLY_DEEDS, _is_of_state, _any_other, False),
+        Case(
+            "new-hosts",
+            functools.partial(_plan_apply, text=STATE_OF_NEW_HOSTS, prune=False),
+            _new_hosts_goal,
+            _NEW_HOSTS_DEEDS,
+            may_fail=_any_other,
+        ),
         Case("reshape", _plan_reshape, _reshape_goal, _RESHAPE_DEEDS, may_fail=_any_other),
         Case("migration", _plan_migration, _migration_goal, _CONSUMER_DEEDS, may_fail=_is_concerned),
         _undo_case("ratio", (*_beside(A), *_beside(B), *_RATIO_DEEDS)),

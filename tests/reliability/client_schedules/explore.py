@@ -115,7 +115,7 @@ def try_cut(bench, history, cut, random, tally):
 def _is_forcible(case):
     """Whether an undo that is forced restores all that others have not set: not where steps depend on each
     other, or are one claim."""
-    return not any(word in case.name for word in ("apply", "reshape", "migration"))
+    return not any(word in case.name for word in ("apply", "new-hosts", "reshape", "migration"))
 
 
 def explore(bench, case, tally, random, most):
