@@ -24,6 +24,9 @@ Parsed = TypeVar("Parsed")
 _DEEPEST: Final = 100
 #: the maximum number of values after aliases are expanded, each value counted as often as it is repeated
 _MOST_VALUES: Final = 10_000_000
+#: the maximum size of a whole number, and the maximum length of its text
+_MOST_BITS: Final = 64
+_LONGEST_NUMBER: Final = 100
 
 
 class _DepthLimit:
@@ -41,8 +44,19 @@ class _DepthLimit:
         self._depth -= 1
 
 
+def _construct_number(loader: Any, node: yaml.ScalarNode) -> int:
+    # the length is for what int() refuses; what it reads of other bases may be refused by str()
+    if len(node.value) <= _LONGEST_NUMBER:
+        number: int = loader.construct_yaml_int(node)
+        if number.bit_length() <= _MOST_BITS:
+            return number
+    problem = f"a number of more than {_MOST_BITS} bits; put it in quotes if it is text"
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+
 # libyaml is ten times faster; PyYAML is built without it on some platforms
 _LOADER: Final[Any] = type("_Loader", (_DepthLimit, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
+_LOADER.add_constructor("tag:yaml.org,2002:int", _construct_number)
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 #: how many providers or consumers are turned into text at a time
 _PIECE: Final = 100
@@ -88,30 +102,20 @@ class YamlText:
 
     def list_repeated(self) -> Iterator[tuple[str, int]]:
         """Yield each key that its mapping has already, with the line; YAML libraries take the last one."""
-        checked: set[int] = set()
-        waiting = [self.root] if self.root else []
-        while waiting:
-            node = waiting.pop()
-            if id(node) in checked:  # an alias repeats it
-                continue
-            checked.add(id(node))
-            if isinstance(node, yaml.SequenceNode):
-                waiting += node.value
-            elif isinstance(node, yaml.MappingNode):
-                seen = set()
-                for key, _value in node.value:
-                    if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                        if key.value in seen:
-                            yield key.value, key.start_mark.line + 1
-                        seen.add(key.value)
-                waiting += [part for pair in node.value for part in pair]
+        return _list_repeated(self.root)
 
 
-def read_yaml(text: str, source: str) -> YamlText:
-    """Read one YAML document; raise UnreadableText if the text is not one."""
+def read_yaml(text: str, source: str, *, keys_once: bool = False) -> YamlText:
+    """Read one YAML document; raise UnreadableText if the text is not one.
+
+    :param keys_once: whether a key that its mapping has already is an error
+    """
     try:
         loader = _LOADER(text)
         root = loader.get_single_node()
+        if keys_once:
+            for key, line in _list_repeated(root):
+                raise UnreadableText(source, line, f"the key {key!r} is there twice")
         # aliases may multiply the values so often that they would exhaust the memory
         if root and _count_values(root, {}) > _MOST_VALUES:
             raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
@@ -127,9 +131,7 @@ def read_yaml(text: str, source: str) -> YamlText:
 def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:
     """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the line."""
     with no_collection():
-        found = read_yaml(text, source)
-        for key, line in found.list_repeated():
-            raise UnreadableText(source, line, f"the key {key!r} is there twice")
+        found = read_yaml(text, source, keys_once=True)
         try:
             return parse(found.data)
         except InvalidDocument as error:
@@ -166,6 +168,26 @@ def dump(plain: object, *, flow: bool | None = None) -> str:
     text = str(write(allow_unicode=True))
     # YAML escapes control characters, but not those that change the direction of writing
     return text if is_printable(text) else str(write())
+
+
+def _list_repeated(root: yaml.Node | None) -> Iterator[tuple[str, int]]:
+    checked: set[int] = set()
+    waiting = [root] if root else []
+    while waiting:
+        node = waiting.pop()
+        if id(node) in checked:  # an alias repeats it
+            continue
+        checked.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, _value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                    if key.value in seen:
+                        yield key.value, key.start_mark.line + 1
+                    seen.add(key.value)
+            waiting += [part for pair in node.value for part in pair]
 
 
 def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:

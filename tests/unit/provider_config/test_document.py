@@ -57,6 +57,14 @@ def test_all_problems_are_told_in_the_order_of_lines():
     assert [line.split(": ")[0] for line in told(text)] == ["a.yaml:5", "a.yaml:8", "a.yaml:11", "a.yaml:12"]
 
 
+def test_number_that_is_too_large_is_a_problem_of_its_line():
+    """Python refuses to write it, so it is in no message."""
+    text = GOOD.replace('"1.0"', f"0x{'f' * 6000}")
+    assert told(text) == [
+        "a.yaml:2: error: not YAML: a number of more than 64 bits; put it in quotes if it is text"
+    ]
+
+
 def test_long_values_are_cut():
     """A file of another kind is one long text to YAML."""
     (line,) = told("x" * 500)

@@ -113,6 +113,33 @@ def test_an_error_names_the_line_and_place(case):
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    "number", [f"0x{'f' * 6000}", "9" * 6000, "9" * 20, f"-0{'7' * 6000}", "0b" + "1" * 65]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: {}",
+        "providers:\n- {{name: {}}}",
+        "providers:\n- {{name: a, traits: [{}]}}",
+        "providers:\n- {{name: a, inventories: {{VCPU: {{total: {}}}}}}}",
+    ],
+)
+def test_a_number_that_is_too_large_is_an_error_with_file_and_line(text, number):
+    """Python refuses to write such numbers into messages."""
+    line = 1 + text.count("\n")
+    with pytest.raises(UnreadableText, match=f"^cloud.yaml, line {line}: .*more than 64 bits") as caught:
+        parse_text(text.format(number), "cloud.yaml")
+    assert len(str(caught.value)) < 150
+
+
+def test_a_duplicate_key_is_told_before_a_bad_value():
+    """Which of both values is meant decides whether it is bad."""
+    for value in ("9" * 6000, "2026-99-99"):
+        with pytest.raises(UnreadableText, match=r"^file, line 2: the key 'version' is there twice$"):
+            parse_text(f"version: 1\nversion: {value}\n", "file")
+
+
 def test_an_error_in_a_merged_mapping_names_the_line_of_the_anchor():
     """The line is where the mistake has to be corrected."""
     text = "x-host: &host\n  traits: [hw]\nproviders:\n- <<: *host\n  name: a\n"
