@@ -92,11 +92,13 @@ class Current:
             self._running = True
             self._started += 1
             number = self._started
+        # another thread may notice a missing table of ours first, while this one reads
+        was_recording = self._database.records_changes
         try:
             try:
                 loaded = self._database.read_on_kept_connection(self._read)
             except errors.SchemaUnfit:
-                if not self._database.records_changes:
+                if not was_recording:
                     raise
                 self._database.stop_recording()
                 loaded = self._database.read_on_kept_connection(self._read)

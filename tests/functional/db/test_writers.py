@@ -677,6 +677,23 @@ def test_write_succeeds_if_another_thread_notices_the_missing_table_first(databa
     assert not database.records_changes
 
 
+def test_read_succeeds_if_another_thread_notices_the_missing_table_first(database, unwatched, monkeypatch):
+    """The check for changes, which began before that, is repeated without the tables of ours."""
+    item = make_provider(database)
+    worker = Current(database)
+    assert used(worker, item) == 0
+    with database.engine.begin() as connection:
+        own_tables.writers.drop(connection)
+
+    def refresh(*args, **kwargs):
+        database.stop_recording()
+        return load_module.refresh(*args, **kwargs)
+
+    monkeypatch.setattr(current_module, "refresh", refresh)
+    assert used(worker, item) == 0
+    assert not database.records_changes
+
+
 def test_tables_of_a_later_release_are_not_used(database, caplog):
     """Every check compares, and the log and the probe for readiness say so once."""
     item = make_provider(database)
