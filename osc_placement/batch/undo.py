@@ -512,6 +512,7 @@ class ReshapeUndo:
             for one in self.transfers
             if _amount(world.holdings[one.target], one.consumer, one.resource_class) >= one.amount
         )
+        self._check_parts(world)
         self._check_claims(world, back)
         plan = ReshapePlan(world, (), inventories, back)
         for uuid, after in plan.inventories.items():
@@ -523,6 +524,21 @@ class ReshapeUndo:
                         "no room before; move or delete those allocations first"
                     )
         return plan
+
+    def _check_parts(self, world: World) -> None:
+        """Raise ReshapeRefused if a consumer holds enough for some of its transfers back, but not for all."""
+        parts: dict[tuple[str, str, str], list[Transfer]] = {}
+        for one in self.transfers:
+            parts.setdefault((one.consumer, one.target, one.resource_class), []).append(one)
+        for (consumer, at, name), transfers in parts.items():
+            here = _amount(world.holdings[at], consumer, name)
+            wanted = sum(one.amount for one in transfers)
+            if min(one.amount for one in transfers) <= here < wanted:
+                sources = " and ".join(sorted(world.name(one.source) for one in transfers))
+                raise ReshapeRefused(
+                    f"Consumer {consumer} holds {here} of {name} of {world.name(at)} now, and {wanted} would "
+                    f"have to go to {sources}; how to divide less is unknown; nothing was changed"
+                )
 
     def _check_claims(self, world: World, back: Sequence[Transfer]) -> None:
         """Raise ReshapeRefused if a consumer got more meanwhile of a class that is to move.

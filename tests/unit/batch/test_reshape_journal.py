@@ -214,3 +214,18 @@ def test_undo_adds_up_what_was_divided_before():
     assert undo.reverse().plan(world).amounts_of("c1") == {"b": {"VGPU": 3}}
     now = make_world({"a": {}, "b": Inventory(9)}, {"b": {"c1": 3}})
     assert undo.plan(now).amounts_of("c1") == {"a": {"VGPU": 2}, "b": {"VGPU": 1}}
+
+
+@pytest.mark.parametrize("held", [3, 4, 6, 7])
+def test_undo_does_not_divide_a_claim_that_shrank(held):
+    """What came from two providers and is less than both parts now belongs to neither of them alone."""
+    world = make_world({"a": Inventory(5), "c": Inventory(3), "b": None}, {"a": {"c1": 5}, "c": {"c1": 3}})
+    undo = undo_of(changes_of(plan_reshape(world, [vgpu("a", "b", 5), vgpu("c", "b", 3)])))
+    full = {"a": None, "c": None, "b": Inventory(8)}
+    back = undo.plan(make_world(full, {"b": {"c1": 8}}))
+    assert back.amounts_of("c1") == {"a": {"VGPU": 5}, "c": {"VGPU": 3}}
+    assert undo.plan(make_world(full)).consumers == []
+    with pytest.raises(
+        ReshapeRefused, match=f"c1 holds {held} of VGPU of b now, and 8 would have to go to a and c"
+    ):
+        undo.plan(make_world(full, {"b": {"c1": held}}))
