@@ -204,7 +204,7 @@ class ShowHeadroom(FittedLister):
         providers = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         rules = self._read_rules(parsed_args)
-        with no_collection(is_last=True):
+        with no_collection(is_last=not self.app.interactive_mode):
             with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
                 cloud = read_cloud(self.client, reading=reading)
                 domains = self._find_domains(parsed_args, cloud, providers, aggregates)

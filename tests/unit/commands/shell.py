@@ -10,7 +10,12 @@ def make(command, client=None):
     """A command in a shell whose cloud is `client`; without one there is no cloud, as in `openstack help`."""
     manager = SimpleNamespace(placement=client, session=object()) if client else SimpleNamespace()
     streams = {"stdin": io.StringIO(), "stdout": io.StringIO(), "stderr": io.StringIO()}
-    app = SimpleNamespace(client_manager=manager, prepare_to_run_command=lambda _command: None, **streams)
+    app = SimpleNamespace(
+        client_manager=manager,
+        interactive_mode=False,
+        prepare_to_run_command=lambda _command: None,
+        **streams,
+    )
     return command(app, None)
 
 

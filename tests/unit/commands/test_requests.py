@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many requests each command makes, and that a name costs one more and a UUID none."""
 
+import gc
 import json
 import re
 from importlib.metadata import distribution
@@ -9,7 +10,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.commands.deferred import find
-from tests.unit.commands.shell import run
+from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement
 
 UUID = "c0ffee00-0000-4000-8000-000000000001"
@@ -332,3 +333,16 @@ def test_headroom_of_no_host_is_no_success(fake):
     fake.on("GET", "/resource_providers", {"resource_providers": []})
     with pytest.raises(errors.PlacementError, match="There is no host to judge"):
         run(load("resource provider headroom"), fake.client(), "--each-host")
+
+
+@pytest.mark.parametrize("is_interactive", [True, False])
+def test_headroom_keeps_nothing_from_collection_in_an_interactive_shell(whole, is_interactive):
+    """There the process goes on; elsewhere it ends, and is not to search the cloud before."""
+    command = make(load("resource provider headroom"), whole.client())
+    command.app.interactive_mode = is_interactive
+    before = gc.get_freeze_count()
+    try:
+        command.run(command.get_parser("headroom").parse_args(["--each-host"]))
+        assert (gc.get_freeze_count() == before) == is_interactive
+    finally:
+        gc.unfreeze()
