@@ -227,7 +227,6 @@ class _Host:
         self, host: str, places: set[str], cloud: AllocationView, nova: FormerNova, roots: Sequence[str]
     ) -> None:
         self._host = host
-        self._places = places
         self._cloud = cloud
         self._nova = nova
         self._trees = [uuid for root in roots for uuid in cloud.tree(root)]
