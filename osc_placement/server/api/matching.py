@@ -51,10 +51,10 @@ def compile_schema(schema: Any) -> Match:
         if not isinstance(value, dict):
             return True  # what is no object has no members, and its type is for "type" to say
         for name, each in value.items():
-            found = [matches for pattern, matches in patterns if pattern.search(name)]
+            found = [match for pattern, match in patterns if pattern.search(name)]
             if name in members:
                 found.append(members[name])
-            if not (found or admits_others) or not all(matches(each) for matches in found):
+            if not (found or admits_others) or not all(match(each) for match in found):
                 return False
         return True
 

@@ -15,7 +15,6 @@ import os
 import sys
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from osc_placement.server import errors
@@ -68,19 +67,10 @@ class CloudMetrics:
         self._by_provider = by_provider
         self._exporter_names = exporter_names
         self._more: list[_Kept] = []
-
-        def describe_projects(read: Callable[[], Sequence[tuple[str, str, int]]]) -> str:
-            samples = (({"project": who, "resource_class": name}, amount) for who, name, amount in read())
-            return "".join(_family("project_used", "What the consumers of a project hold.", samples))
-
-        def describe_flavors(read: Callable[[], Sequence[tuple[str, int]]]) -> str:
-            samples = (({"flavor": name}, count) for name, count in read())
-            return "".join(_family("flavor_free", "How many more instances of a flavor fit.", samples))
-
         if read_projects is not None:
-            self._more.append(_Kept(partial(describe_projects, read_projects), PROJECTS_FRESH))
+            self._more.append(_Kept(lambda: _describe_projects(read_projects()), PROJECTS_FRESH))
         if read_flavors is not None:
-            self._more.append(_Kept(partial(describe_flavors, read_flavors), FLAVORS_FRESH))
+            self._more.append(_Kept(lambda: _describe_flavors(read_flavors()), FLAVORS_FRESH))
         self._turn = threading.Lock()
         self._made: tuple[float, bytes] | None = None
 
@@ -257,6 +247,16 @@ def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
             for name, stock in node.stocks.items()
         ]
         yield from _sums("provider", " at a provider", of_each)
+
+
+def _describe_projects(used: Sequence[tuple[str, str, int]]) -> str:
+    samples = (({"project": who, "resource_class": name}, amount) for who, name, amount in used)
+    return "".join(_family("project_used", "What the consumers of a project hold.", samples))
+
+
+def _describe_flavors(counts: Sequence[tuple[str, int]]) -> str:
+    samples = (({"flavor": name}, count) for name, count in counts)
+    return "".join(_family("flavor_free", "How many more instances of a flavor fit.", samples))
 
 
 def _describe_as_exporter(nodes: Sequence[Node]) -> Iterator[str]:

@@ -37,8 +37,10 @@ def find(request: Request, theirs: Answer, ours: Answer) -> list[str]:
         if (name in theirs.headers) != (name in ours.headers):
             found.append(f"{name}: {theirs.headers.get(name)!r} / {ours.headers.get(name)!r}")
     if is_limited(request) and theirs.status == ours.status == 200:
-        counts = [len(side.data["allocation_requests"]) for side in (theirs, ours)]
-        return found + [f"number of candidates: {counts[0]} / {counts[1]}"] * (counts[0] != counts[1])
+        of_theirs, of_ours = (len(side.data["allocation_requests"]) for side in (theirs, ours))
+        if of_theirs != of_ours:
+            found.append(f"number of candidates: {of_theirs} / {of_ours}")
+        return found
     left, right = normalize(theirs.data), normalize(ours.data)
     # to Python 1, 1.0 and True are equal
     if json.dumps(left) != json.dumps(right):

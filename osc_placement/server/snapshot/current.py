@@ -123,6 +123,19 @@ class Current:
         """
         if self._compare or time.monotonic() < self._wary_until:
             return None
+        loaded = self._loaded
+        if loaded is None:
+            self._load_in_background()
+        return None if loaded is None or loaded.vector is None else self.get()
+
+    def _load_in_background(self) -> None:
+        """Start a thread that loads the snapshot, unless one did so in the last seconds.
+
+        A database in memory has one connection, which would be busy meanwhile.
+        """
+        present = time.monotonic()
+        if self._database.is_in_memory or present < self._load_again_at:
+            return
 
         def load_now() -> None:
             try:
@@ -130,14 +143,9 @@ class Current:
             except errors.PlacementError as error:
                 LOG.debug("cannot load the snapshot: %s", error)
 
-        loaded = self._loaded
-        present = time.monotonic()
-        # a database in memory has one connection, which would be busy meanwhile
-        if loaded is None and not self._database.is_in_memory and present >= self._load_again_at:
-            # two threads that pass here at once share a check
-            self._load_again_at = present + _LOAD_AGAIN
-            threading.Thread(target=load_now, daemon=True).start()
-        return None if loaded is None or loaded.vector is None else self.get()
+        # two threads that pass here at once share a check
+        self._load_again_at = present + _LOAD_AGAIN
+        threading.Thread(target=load_now, daemon=True).start()
 
     def _read(self, conn: Connection) -> Loaded:
         own_tables = self._database.records_changes
