@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intended differences from openstack-placement: the rows of doc/source/contributor/differences.rst.
 
-Each is recognized as narrowly as the request and both answers permit.
+Each has a function that recognizes it, as narrowly as the request and both answers permit.
 """
 
 from __future__ import annotations
@@ -16,116 +16,115 @@ from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.server.shadow.differences import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from osc_placement.server.shadow.exchange import Answer, Request
 
-
-def explain(request: Request, theirs: Answer, ours: Answer) -> str | None:
-    """Return the reason for a difference, or None if none is known."""
-    return next(find_reasons(request, theirs, ours), None)
+    Judge = Callable[[Request, Answer, Answer], bool]
 
 
-def find_reasons(request: Request, theirs: Answer, ours: Answer) -> Iterator[str]:
-    """Yield the reasons that a difference may have, each recognized only when it is asked for."""
-    statuses = theirs.status, ours.status
-    if theirs.status == 500 and 400 <= ours.status < 500:
-        yield "the reference answers 500"
-    if request.path == "/allocation_candidates" and statuses == (500, 200):
-        yield "a child that shares"
-    # the reference looks at the generation, and only then at an inventory that is none
-    if (
-        statuses == (409, 400)
-        and b"JSON does not validate" in ours.body
-        and request.method == "PUT"
-        and request.path.endswith("/inventories")
-    ):
-        yield "a malformed inventory of no possible class"
-    # the reference groups usages in a way that PostgreSQL does not take
-    if request.path == "/usages" and statuses == (500, 200):
-        yield "usages by type on PostgreSQL"
-    # PostgreSQL tells of the name
+def _is_inside_told(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return theirs.status == 500 and 400 <= ours.status < 500
+
+
+def _is_sharing_child(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
+
+
+def _is_malformed_of_no_class(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether the reference looks at the generation, and only then at an inventory that is none."""
+    told = (theirs.status, ours.status) == (409, 400) and b"JSON does not validate" in ours.body
+    return told and request.method == "PUT" and request.path.endswith("/inventories")
+
+
+def _is_usage_by_type(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether the reference groups usages in a way that PostgreSQL does not take."""
+    return request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
+
+
+def _is_other_duplicate(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether both the UUID and the name of a new provider are taken; PostgreSQL tells of the name."""
     told = b"Conflicting resource provider "
-    if statuses == (409, 409) and told in theirs.body and told in ours.body:
-        yield "a UUID and a name that are both taken"
+    return theirs.status == ours.status == 409 and told in theirs.body and told in ours.body
+
+
+def _is_order_of_names(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return theirs.status == ours.status >= 400 and _words(theirs) == _words(ours)
+
+
+def _is_unknown_name_of_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
     nothing = (b'{"resource_providers": []}', b'{"allocation_requests": [], "provider_summaries": {}}')
-    if statuses == (200, 400) and theirs.body in nothing and b"No such " in ours.body:
-        yield "an unknown name, while another filter or group leaves nothing"
-    unknown = (b"No such ", b"Expected 'member_of' parameter to contain valid UUID(s). Got: ")
-    if statuses == (400, 400) and any(text in theirs.body and text in ours.body for text in unknown):
-        yield "several unknown names, of which one is told"
-    if theirs.status == ours.status >= 400 and _words(theirs) == _words(ours):
-        yield "several names in one message, in no order"
-    if (
-        "%" in request.path
-        and theirs.status == ours.status
-        and "json" in ours.headers.get("content-type", "")
-    ):
-        told_here, meant = (
-            [error["detail"] for error in side.data.get("errors", ())] for side in (theirs, ours)
-        )
-        if told_here == [text.encode().decode("latin-1") for text in meant] != []:
-            yield "a path in a message, as Latin-1"
-    if (
-        (request.method, request.path) == ("POST", "/resource_providers")
-        and statuses in ((200, 200), (201, 201))
-        and not json.loads(request.body).get("uuid")
-    ):
-        yield "a UUID that each server makes up"
-    if statuses == (409, 409) and b"' invalid." in ours.body and {*_words(ours)} <= {*_words(theirs)}:
-        yield "the classes of claims that end, in a message about what is claimed"
-    if request.path == "/reshaper" and {*statuses} <= {400, 409}:
-        yield "several faults of a reshape, of which one is told"
-    # the groups of a query for candidates by suffix, each with the values of its parameters
-    groups: dict[str, dict[str, list[str]]] = {}
-    for key, value in parse_qsl(request.query):
-        if match := re.fullmatch("(resources|required|member_of|in_tree)(.*)", key):
-            groups.setdefault(match[2], {}).setdefault(match[1], []).append(value)
-    classes = [
-        amount.partition(":")[0]
-        for group in groups.values()
-        for text in group.get("resources", ())
-        for amount in text.split(",")
-    ]
-    # groups that take one class of one provider have their sum in other candidates of the reference too; such
-    # a candidate may then seem to be another one, or to be more than there is, and be lost
-    if len(set(classes)) < len(classes) and _is_part(theirs, ours):
-        yield "a sum for one provider in candidates that do not sum there"
-    if _is_lost_anchor(groups, theirs, ours):
-        yield "a provider that shares, alone and with other trees"
-    # the reference finds no provider for such a group
-    if any(suffix and _requires_nothing(group) for suffix, group in groups.items()) and _is_part(
-        theirs, ours
-    ):
-        yield "a group that requires nothing"
-    # the reference finds the providers of such a group by traits and aggregates, wherever they are
-    ignored = any(
-        "in_tree" in group and "resources" not in group and not _requires_nothing(group)
-        for group in groups.values()
+    return (theirs.status, ours.status) == (200, 400) and theirs.body in nothing and b"No such " in ours.body
+
+
+def _is_another_unknown_name(request: Request, theirs: Answer, ours: Answer) -> bool:
+    told = (b"No such ", b"Expected 'member_of' parameter to contain valid UUID(s). Got: ")
+    return theirs.status == ours.status == 400 and any(
+        text in theirs.body and text in ours.body for text in told
     )
-    if ignored and _is_part(ours, theirs):
-        yield "a tree that a group without resources names"
-    if statuses == (409, 409) and b"[SQL: " in theirs.body and b"[SQL: " not in ours.body:
-        yield "a statement of SQL in a message"
-    if _is_long_message_cut(theirs, ours):
-        yield "a message of more than 4,000 characters"
-    if (
+
+
+def _is_statement_told(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return theirs.status == ours.status == 409 and b"[SQL: " in theirs.body and b"[SQL: " not in ours.body
+
+
+def _is_undated_change(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return (
         request.method == "PUT"
-        and statuses == (200, 200)
-        and re.fullmatch("/resource_providers/[^/]+", request.path)
+        and theirs.status == ours.status == 200
+        and re.fullmatch("/resource_providers/[^/]+", request.path) is not None
         and "last-modified" not in theirs.headers
         and theirs.data == ours.data
         and ours.headers.keys() - {"last-modified"} == theirs.headers.keys()
-    ):
-        yield "no last-modified after a change of a provider"
+    )
 
 
-def _is_lost_anchor(groups: Mapping[str, Mapping[str, list[str]]], theirs: Answer, ours: Answer) -> bool:
+def _is_path_as_latin_1(request: Request, theirs: Answer, ours: Answer) -> bool:
+    if theirs.status != ours.status or "json" not in ours.headers.get("content-type", ""):
+        return False
+    told, meant = ([error["detail"] for error in side.data.get("errors", ())] for side in (theirs, ours))
+    return "%" in request.path and told == [text.encode().decode("latin-1") for text in meant] != []
+
+
+def _is_made_up_uuid(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return (
+        (request.method, request.path) == ("POST", "/resource_providers")
+        and theirs.status == ours.status
+        and theirs.status in (200, 201)
+        and not json.loads(request.body).get("uuid")
+    )
+
+
+def _is_ended_claim_told(request: Request, theirs: Answer, ours: Answer) -> bool:
+    told = theirs.status == ours.status == 409 and b"' invalid." in ours.body
+    return told and {*_words(ours)} <= {*_words(theirs)}
+
+
+def _is_another_fault_of_a_reshape(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return request.path == "/reshaper" and {theirs.status, ours.status} <= {400, 409}
+
+
+def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether groups that take one class of one provider have their sum in other candidates too.
+
+    Such a candidate may then seem to be another one, or to be more than there is, and be lost.
+    """
+    classes = [
+        amount.partition(":")[0]
+        for group in _read_groups(request).values()
+        for text in group.get("resources", ())
+        for amount in text.split(",")
+    ]
+    return len(set(classes)) < len(classes) and _is_part(theirs, ours)
+
+
+def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Return whether a sharing provider is missing from all but one of the trees that can use it.
 
     That happens when it has all that the group without a suffix asks for, and there are other groups, even if
     these ask for no resources.
     """
+    groups = _read_groups(request)
     if "" not in groups or len(groups) < 2 or not _is_part(theirs, ours):
         return False
     known = set(_without_amounts(theirs.data["allocation_requests"]))
@@ -135,9 +134,36 @@ def _is_lost_anchor(groups: Mapping[str, Mapping[str, list[str]]], theirs: Answe
     return bool(more) and all(sharing & one["allocations"].keys() for one in more)
 
 
+def _is_group_that_requires_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether a group with a suffix requires nothing; the reference finds no provider for it."""
+    groups = _read_groups(request).items()
+    return any(suffix and _requires_nothing(group) for suffix, group in groups) and _is_part(theirs, ours)
+
+
 def _requires_nothing(group: Mapping[str, list[str]]) -> bool:
     wanted = (*group.get("required", ()), *group.get("member_of", ()))
     return "resources" not in group and all(value.startswith("!") for value in wanted)
+
+
+def _is_ignored_tree(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether the reference has more, and a group without resources requires something of a tree.
+
+    It finds the providers of such a group by traits and aggregates, wherever they are.
+    """
+    groups = _read_groups(request).values()
+    ignored = any(
+        "in_tree" in group and "resources" not in group and not _requires_nothing(group) for group in groups
+    )
+    return ignored and _is_part(ours, theirs)
+
+
+def _read_groups(request: Request) -> dict[str, dict[str, list[str]]]:
+    """Return the groups of a query for candidates by suffix, each with the values of its parameters."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    for key, value in parse_qsl(request.query):
+        if match := re.fullmatch("(resources|required|member_of|in_tree)(.*)", key):
+            groups.setdefault(match[2], {}).setdefault(match[1], []).append(value)
+    return groups
 
 
 def _is_part(part: Answer, whole: Answer) -> bool:
@@ -153,7 +179,7 @@ def _without_amounts(candidates: list[Any]) -> list[str]:
     return sorted(re.sub(r'": \d+', '"', json.dumps(normalize(candidate))) for candidate in candidates)
 
 
-def _is_long_message_cut(theirs: Answer, ours: Answer) -> bool:
+def _is_long_message_cut(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Return whether all that is here of an error is there too, in this order, and more where it was cut."""
     if theirs.status != ours.status or theirs.status < 400:
         return False
@@ -174,3 +200,32 @@ def _words(answer: Answer) -> list[str]:
     if "html" in answer.headers.get("content-type", ""):
         text = html.unescape(text)
     return sorted(re.findall(r"[^\s\",'\[\]{}]+", text))
+
+
+#: by reason, the function that recognizes it
+EXPLAINED: Mapping[str, Judge] = {
+    "the reference answers 500": _is_inside_told,
+    "a child that shares": _is_sharing_child,
+    "a malformed inventory of no possible class": _is_malformed_of_no_class,
+    "usages by type on PostgreSQL": _is_usage_by_type,
+    "a UUID and a name that are both taken": _is_other_duplicate,
+    "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
+    "several unknown names, of which one is told": _is_another_unknown_name,
+    "several names in one message, in no order": _is_order_of_names,
+    "a path in a message, as Latin-1": _is_path_as_latin_1,
+    "a UUID that each server makes up": _is_made_up_uuid,
+    "the classes of claims that end, in a message about what is claimed": _is_ended_claim_told,
+    "several faults of a reshape, of which one is told": _is_another_fault_of_a_reshape,
+    "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
+    "a provider that shares, alone and with other trees": _is_lost_anchor,
+    "a group that requires nothing": _is_group_that_requires_nothing,
+    "a tree that a group without resources names": _is_ignored_tree,
+    "a statement of SQL in a message": _is_statement_told,
+    "a message of more than 4,000 characters": _is_long_message_cut,
+    "no last-modified after a change of a provider": _is_undated_change,
+}
+
+
+def explain(request: Request, theirs: Answer, ours: Answer) -> str | None:
+    """Return the reason for a difference, or None if none is known."""
+    return next((reason for reason, judge in EXPLAINED.items() if judge(request, theirs, ours)), None)
