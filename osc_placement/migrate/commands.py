@@ -413,7 +413,9 @@ def providers(command: Command) -> int:
         return EXIT_PARTIAL if status == EXIT_DONE and found and not options.dry_run else status
     if options.delete and survey.deletions.refusal:
         raise PlacementError(f"nothing was done: {survey.deletions.refusal}")
-    done = _replace_and_delete(command, context, survey)
+    # a repair that is stopped between two of its runs is reported, too
+    with command.execution.ending_in_order():
+        done = _replace_and_delete(command, context, survey)
     page = command.medium.open_page(survey.deletions.names)
     runs, halted = done.runs, f"stopped: {explain(done.halted)}" if done.halted else ""
     outcomes = [each for run in runs for each in run.report.outcomes if each.result is not Result.UNCHANGED]
@@ -462,19 +464,26 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> r
     repairs = survey.repairs if command.options.repair else ()
     chosen = repairs[: execution.max_count]
 
-    def run_job(job: Job) -> Run:
-        run = runner.run_job(client, job, execution)
+    def pause() -> None:
         # each run has a rate of its own, which its first write need not wait for
         execution.stop.wait(1 / execution.rate if execution.rate else 0)
-        return run
 
-    access = repair.Access(client, command.settings.open_source, run_job, execution.stop, FAILURES)
+    access = repair.Access(
+        client,
+        command.settings.open_source,
+        lambda job: runner.run_job(client, job, execution),
+        pause,
+        execution.stop,
+        FAILURES,
+    )
     done = repair.carry_out(access, chosen, execution.max_failures)
     if done.halted and not (done.runs or done.failures):
         raise done.halted
     done.not_tried += len(repairs) - len(chosen)
     if not (command.options.delete and deletions.changes):
         return done
+    if done.runs and not done.halted:
+        pause()
     if done.halted or execution.stop.is_set():
         done.not_tried += len(deletions.changes)
         return done

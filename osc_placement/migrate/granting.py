@@ -96,15 +96,12 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
         return assessment
     problems = _without(assessment, chosen)
     written: list[str] = []
-    execution.writing.set()
-    try:
+    with execution.ending_in_order():
         for instance, grant, reason in _write_all(context, chosen, execution, run):
             if reason:
                 problems.append(describe_grant(instance, grant, reason))
             else:
                 written.append(grant.port.uuid)
-    finally:
-        execution.writing.clear()
     return replace(assessment, problems=problems, written=written)
 
 

@@ -100,6 +100,7 @@ class Access:
 
     :ivar open_source: opens nova's databases, which are read again before each repair
     :ivar run: records and carries out a job
+    :ivar pause: waits between two runs, as the rate of writes demands
     :ivar stop: set when no further run may start
     :ivar expected: errors that are reported; any other is raised
     """
@@ -107,6 +108,7 @@ class Access:
     client: PlacementClient
     open_source: Callable[[], ClosableSource]
     run: Callable[[Job], Run]
+    pause: Callable[[], None]
     stop: threading.Event
     expected: tuple[type[Exception], ...]
 
@@ -115,6 +117,8 @@ def carry_out(access: Access, repairs: Sequence[Repair], max_failures: int | Non
     """Replace providers, one after the other; stop after more than ``max_failures`` that were not."""
     done = Repaired(not_tried=len(repairs))
     for each in repairs:
+        if done.runs:
+            access.pause()
         if access.stop.is_set():
             return done
         if max_failures is not None and len(done.failures) > max_failures:
@@ -142,7 +146,7 @@ def _replace(access: Access, repair: Repair) -> tuple[list[Run], Exception | Non
     try:
         with contextlib.closing(access.open_source()) as source:
             check_host(source, repair)
-        for job in iterate_jobs(access.client, repair):
+        for job in iterate_jobs(access.client, repair, access.pause):
             if access.stop.is_set():
                 return runs, HostRefused("it was stopped")
             runs.append(access.run(job))
@@ -227,8 +231,8 @@ def check_host(source: Source, repair: Repair) -> None:
         )
 
 
-def iterate_jobs(client: PlacementClient, repair: Repair) -> Iterator[Job]:
-    """Yield the runs of a repair; each is planned when those before it are done.
+def iterate_jobs(client: PlacementClient, repair: Repair, pause: Callable[[], None]) -> Iterator[Job]:
+    """Yield the runs of a repair; each is planned when those before it are done, after a pause.
 
     Raise PlacementError if the caller may not reshape, before the first of them, or if what is there does not
     fit any more, before the one that is concerned.
@@ -236,9 +240,11 @@ def iterate_jobs(client: PlacementClient, repair: Repair) -> Iterator[Job]:
     require_right(client)
     if repair.preparation.changes:
         yield Job(repair.preparation, kind=APPLY)
+        pause()
     move = _plan_move(client, repair)
     if move is not None:
         yield move
+        pause()
     yield _plan_removal(client, repair)
 
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,17 @@ class Execution:
     writing: threading.Event = field(default_factory=threading.Event)
     #: set from the first run on
     begun: threading.Event = field(default_factory=threading.Event)
+
+    @contextlib.contextmanager
+    def ending_in_order(self) -> Iterator[None]:
+        """Let the first signal only set `stop` meanwhile; may be nested."""
+        was_writing = self.writing.is_set()
+        self.writing.set()
+        try:
+            yield
+        finally:
+            if not was_writing:
+                self.writing.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +128,8 @@ def run_job(
     recorder = service.start(client, job, execution.directory)
     pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
     execution.begun.set()
-    execution.writing.set()
-    try:
+    with execution.ending_in_order():
         result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)
-    finally:
-        execution.writing.clear()
     return Run(result.report, recorder.id, is_resumed=job.resumed is not None)
 
 

@@ -5,6 +5,8 @@ import functools
 import itertools
 import json
 import os
+import signal
+import threading
 import time
 
 import pytest
@@ -959,6 +961,42 @@ def test_interrupted_repair_names_its_state(client, add_host, reinstall, migrate
     assert (status, document["not_tried"], len(document["runs"])) == (130, 1, 1)
     assert "it was stopped; the replacement is half done" in document["failures"][0]["text"]
     assert all(old in _describe(client) for old, _ in pairs)
+
+
+def test_signal_between_two_runs_of_a_slow_repair_is_reported(
+    client, add_host, reinstall, migrate_json, monkeypatch
+):
+    """Ctrl-C while the rate lets nothing be written ends the command with its report, not without."""
+    add_host("good")
+    pairs = [reinstall(name) for name in ("h1", "h2")]
+    run_job = runner.run_job
+
+    def interrupt_later(client, job, execution):
+        run = run_job(client, job, execution)
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return run
+
+    monkeypatch.setattr(runner, "run_job", interrupt_later)
+    document, status = migrate_json("providers", "--repair", "--throttle", "0.2")
+    assert (status, document["not_tried"], len(document["runs"])) == (130, 1, 1)
+    assert "it was stopped; the replacement is half done" in document["failures"][0]["text"]
+    assert all(old in _describe(client) for old, _ in pairs)
+
+
+def test_last_run_of_a_slow_repair_ends_the_command(client, add_host, reinstall, migrate, monkeypatch):
+    """Nothing is written after it, so nothing has to wait."""
+    add_host("good")
+    reinstall("h1")
+    run_job, ends = runner.run_job, []
+
+    def note_end(client, job, execution):
+        run = run_job(client, job, execution)
+        ends.append(time.monotonic())
+        return run
+
+    monkeypatch.setattr(runner, "run_job", note_end)
+    assert migrate("providers", "--repair", "--throttle", "0.4").returncode == 0
+    assert (len(ends), time.monotonic() - ends[-1] < 2) == (3, True)
 
 
 def test_nova_compute_that_was_faster_stops_only_its_host(client, add_host, reinstall, migrate, monkeypatch):
