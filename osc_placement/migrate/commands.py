@@ -299,9 +299,12 @@ def heal_allocations(command: Command) -> int:
         command.run_or_show(context, assessment)
     else:
         run, assessment = command.heal(context, assessment, command.execution)
-        is_judged = bool(run.id or assessment.written) and options.format == "table"
+        is_stopped = command.execution.stop.is_set()
+        is_judged = bool(run.id or assessment.written) and options.format == "table" and not is_stopped
         # the sentence below says what was skipped
         command.show_result(run, replace(assessment, skipped="") if is_judged else assessment)
+        if is_stopped:
+            return EXIT_INTERRUPTED
     judged = EXIT_DONE
     if is_judged:
         judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from osc_placement.migrate import commands
 from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, held_by, hold
@@ -94,6 +95,25 @@ def test_interrupted_healing_reports_what_was_done(
     assert (told or f"{len(done)} applied") in out
     assert migrate("heal-allocations").returncode == 0
     assert [held_by(client, uuid) for uuid in uuids] == [{node: CLAIM}] * INSTANCES
+
+
+@pytest.mark.parametrize("options", [(), ("--nova-exit-codes",)])
+def test_healing_interrupted_at_binding_profiles_is_not_judged(
+    cloud, client, add_host, migrate, monkeypatch, options
+):
+    """The status says that it was interrupted, and nobody waits for a second comparison."""
+    node = add_host("h1")
+    uuid = cloud.add_instance("h1")
+
+    def interrupt(_context, assessment, _run, execution):
+        execution.stop.set()
+        return assessment
+
+    monkeypatch.setattr(commands, "write_grants", interrupt)
+    done = migrate("heal-allocations", *options)
+    assert (done.returncode, held_by(client, uuid)) == (130, {node: CLAIM})
+    assert "1 applied" in done.stdout
+    assert "caching scheduler" not in done.stdout
 
 
 def test_interrupted_removal_does_not_exit_with_4(cloud, client, add_host, start, stop_writing):
