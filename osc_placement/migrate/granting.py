@@ -24,6 +24,7 @@ from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.terminal.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from osc_placement.migrate.nova.source import NetworkSource
     from osc_placement.migrate.problem import Problem
     from osc_placement.migrate.runner import Execution, Run
 
@@ -39,22 +40,11 @@ def plan_grants(context: Context, assessment: Assessment, max_count: int | None)
     """
     if not assessment.grants:
         return assessment
-    plan = assessment.plan
-    tried = plan.changes[:max_count]
+    tried = assessment.plan.changes[:max_count]
     chosen = _choose(assessment, {change.uuid: True for change in tried})
-    problems = _without(assessment, chosen)
-    source, left, written = context.open_neutron(), None, list[str]()
-    if max_count is not None:
-        left = max_count - len(tried)
-    for instance, grant in ((instance, grant) for instance, each in chosen.items() for grant in each):
-        reason = source.refuse(grant.port) if source else _NO_ADDRESS
-        if not reason and left is not None and len(written) >= left:
-            reason = _MAX_COUNT
-        if reason:
-            problems.append(describe_grant(instance, grant, reason))
-        else:
-            written.append(grant.port.uuid)
-    return replace(assessment, problems=problems, written=written)
+    _, items, refused = _divide(context, chosen, None if max_count is None else max_count - len(tried))
+    written = [grant.port.uuid for _, grant in items]
+    return replace(assessment, problems=[*_without(assessment, chosen), *refused], written=written)
 
 
 def _choose(assessment: Assessment, done: Mapping[str, bool]) -> dict[str, Sequence[Grant]]:
@@ -73,8 +63,33 @@ def _without(assessment: Assessment, chosen: Mapping[str, Sequence[Grant]]) -> l
     return [each for each in assessment.problems if str(each) not in known]
 
 
-#: the instance, what was to be written, and why it was not, or nothing
-_Written = tuple[str, Grant, str]
+#: an instance, and what is to be written of a port of it
+_Item = tuple[str, Grant]
+
+
+def _divide(
+    context: Context, grants: Mapping[str, Sequence[Grant]], most: int | None
+) -> tuple[NetworkSource | None, list[_Item], list[Problem]]:
+    """Return neutron, what is to be written to it, and a problem for each port that is not tried.
+
+    :param most: the number of ports to write, which does not count those that neutron's source refuses
+    """
+    source, reason = None, _NO_ADDRESS
+    try:
+        source = context.open_neutron()
+    except Unreadable as error:
+        reason = str(error)
+    items: list[_Item] = []
+    refused: list[Problem] = []
+    for instance, grant in ((instance, grant) for instance, each in grants.items() for grant in each):
+        refusal = source.refuse(grant.port) if source else reason
+        if not refusal and most is not None and len(items) >= most:
+            refusal = _MAX_COUNT
+        if refusal:
+            refused.append(describe_grant(instance, grant, refusal))
+        else:
+            items.append((instance, grant))
+    return source, items, refused
 
 
 def write_grants(context: Context, assessment: Assessment, run: Run, execution: Execution) -> Assessment:
@@ -94,21 +109,25 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
     chosen = _choose(assessment, done)
     if not chosen or run.report.interrupted or run.report.halted:
         return assessment
-    problems = _without(assessment, chosen)
-    written: list[str] = []
+    most = execution.max_count
+    if most is not None:
+        most = max(0, most - len(run.report.outcomes))
+    source, items, refused = _divide(context, chosen, most)
+    problems, written = [*_without(assessment, chosen), *refused], list[str]()
     with execution.ending_in_order():
-        for instance, grant, reason in _write_all(context, chosen, execution, run):
-            if reason:
-                problems.append(describe_grant(instance, grant, reason))
-            else:
-                written.append(grant.port.uuid)
+        results = _write_all(source, items, execution, run) if source else []
+    for (_, grant), problem in zip(items, results, strict=True):
+        if problem:
+            problems.append(problem)
+        else:
+            written.append(grant.port.uuid)
     return replace(assessment, problems=problems, written=written)
 
 
 def _write_all(
-    context: Context, grants: Mapping[str, Sequence[Grant]], execution: Execution, run: Run
-) -> Sequence[_Written]:
-    """Write binding profiles; return the instance of each, and why it was not written, or nothing.
+    source: NetworkSource, items: Sequence[_Item], execution: Execution, run: Run
+) -> Sequence[Problem | None]:
+    """Write binding profiles; return for each a problem if it was not written.
 
     If neutron cannot be reached once, it is not asked again.
     """
@@ -116,34 +135,22 @@ def _write_all(
     gate.stop_with(execution.stop)
     for _ in range(run.report.counts[Result.FAILED]):
         gate.count_failure()
-    source = None
-    try:
-        source = context.open_neutron()
-        if source is None:
-            gate.halt(_NO_ADDRESS)
-    except Unreadable as error:
-        gate.halt(str(error))
 
-    def write(item: tuple[str, Grant]) -> _Written:
+    def write(item: _Item) -> Problem | None:
         instance, grant = item
-        if reason := gate.wait():
-            return instance, grant, gate.halted or "the command was interrupted"
-        assert source is not None, "the gate is halted without it"
+        if gate.wait():
+            return describe_grant(instance, grant, gate.halted or "the command was interrupted")
         try:
             reason = source.grant(grant.port, grant.allocation)
         except Unreadable as error:
             reason = str(error)
             gate.halt(reason)
-        if reason:
-            gate.count_failure()
-        return instance, grant, reason
+        if not reason:
+            return None
+        gate.count_failure()
+        return describe_grant(instance, grant, reason, is_tried=True)
 
-    every = [(instance, grant) for instance, each in grants.items() for grant in each]
-    most = len(every)
-    if execution.max_count is not None:
-        most = max(0, execution.max_count - len(run.report.outcomes))
-    with ProgressBar("binding profiles of ports", len(every[:most]), sys.stderr) as progress:
-        written = map_in_order(
-            write, every[:most], threads=execution.concurrency, on_result=lambda _written: progress.advance()
+    with ProgressBar("binding profiles of ports", len(items), sys.stderr) as progress:
+        return map_in_order(
+            write, items, threads=execution.concurrency, on_result=lambda _written: progress.advance()
         )
-    return [*written, *((*item, _MAX_COUNT) for item in every[most:])]

@@ -285,14 +285,15 @@ class PortJudge:
         return dict(zip(homeless, found, strict=True))
 
 
-def describe_grant(instance: str, grant: Grant, reason: str = "") -> Problem:
-    """Return the problem that a binding profile lacks its providers, or why they were not written."""
+def describe_grant(instance: str, grant: Grant, reason: str = "", *, is_tried: bool = False) -> Problem:
+    """Return the problem that a binding profile lacks its providers, or why they are not written."""
     text = f"the binding profile of its port {grant.port.uuid}"
-    text = (
-        f"writing the allocation key of {text} failed: {reason}"
-        if reason
-        else f"{text} has no allocation key"
-    )
+    if not reason:
+        text = f"{text} has no allocation key"
+    elif is_tried:
+        text = f"writing the allocation key of {text} failed: {reason}"
+    else:
+        text = f"the allocation key of {text} is not written: {reason}"
     return Problem(Reason.PORT, f"instance {instance}", text)
 
 

@@ -24,12 +24,13 @@ OTHER = Problem(Reason.BUSY, "instance x", "it is moving")
 class Neutron:
     """A neutron that takes binding profiles, or refuses them for a reason."""
 
-    def __init__(self, reason=""):
+    def __init__(self, reason="", refusal=""):
         self.reason = reason
+        self.refusal = refusal
         self.granted = []
 
     def refuse(self, port):
-        return self.reason if port.uuid == "p" else ""
+        return self.refusal if port.uuid == "p" else ""
 
     def grant(self, port, allocation):
         self.granted.append((port.uuid, allocation))
@@ -110,7 +111,7 @@ def test_signal_between_two_profiles_is_obeyed():
     execution.stop.set()
     after = write(neutron, result=Result.APPLIED, execution=execution)
     assert (neutron.granted, after.written) == ([], [])
-    assert "the command was interrupted" in after.problems[-1].text
+    assert "is not written: the command was interrupted" in after.problems[-1].text
     assert not execution.writing.is_set()
 
 
@@ -128,9 +129,9 @@ def test_neutron_that_is_lost_is_not_asked_again():
 @pytest.mark.parametrize(
     ("limits", "refusal", "asked", "text"),
     [
-        ({"max_count": 1}, "", 1, "--max-count was reached"),
-        ({"max_count": 0}, "", 0, "--max-count was reached"),
-        ({"max_failures": 0}, "not you", 1, "stopped after more than 0 failures"),
+        ({"max_count": 1}, "", 1, "port q is not written: --max-count was reached"),
+        ({"max_count": 0}, "", 0, "port q is not written: --max-count was reached"),
+        ({"max_failures": 0}, "not you", 1, "port q is not written: stopped after more than 0 failures"),
     ],
 )
 def test_limits_of_the_run_count_binding_profiles(limits, refusal, asked, text):
@@ -188,17 +189,37 @@ def plan(source, max_count=None, *, changes=()):
     ("source", "max_count", "changes", "ports", "texts"),
     [
         (Neutron(), None, (), ["p", "q"], []),
-        (Neutron(), 1, (), ["p"], ["of its port q failed: --max-count was reached"]),
+        (Neutron(), 1, (), ["p"], ["of its port q is not written: --max-count was reached"]),
         (
-            Neutron("it is bound to no host"),
+            Neutron(refusal="it is bound to no host"),
             None,
             (),
             ["q"],
-            ["of its port p failed: it is bound to no host"],
+            ["of its port p is not written: it is bound to no host"],
         ),
-        (None, None, (), [], ["port p failed: neutron has no address", "port q failed: neutron has no"]),
+        (
+            None,
+            None,
+            (),
+            [],
+            ["port p is not written: neutron has no", "port q is not written: neutron has no"],
+        ),
+        # what is refused is none of the changes that may be made
+        (
+            Neutron(refusal="it is bound to no host"),
+            1,
+            (),
+            ["q"],
+            ["of its port p is not written: it is bound to no host"],
+        ),
         # j is left for the next run, and its port with it, of which the problem is known
-        (Neutron(), 1, ("i", "j"), [], ["port q has no allocation key", "port p failed: --max-count was"]),
+        (
+            Neutron(),
+            1,
+            ("i", "j"),
+            [],
+            ["port q has no allocation key", "port p is not written: --max-count"],
+        ),
     ],
 )
 def test_plan_names_the_profiles_that_the_run_writes(source, max_count, changes, ports, texts):
@@ -207,3 +228,18 @@ def test_plan_names_the_profiles_that_the_run_writes(source, max_count, changes,
     assert (written, told[0]) == (ports, OTHER.text)
     assert len(told) == len(texts) + 1
     assert all(text in line for text, line in zip(texts, told[1:], strict=True))
+
+
+@pytest.mark.parametrize("limits", [{"max_count": 1}, {"max_failures": 0}])
+def test_refused_port_counts_for_no_limit(limits):
+    """The run writes the ports that the dry run names: what is not tried is no change, and no failure."""
+    neutron = Neutron(refusal="it is bound to no host")
+    grants = {"i": (GRANT, Grant(Port("q", "i"), {"g": "rp"}))}
+    assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
+    context = SimpleNamespace(open_neutron=lambda: neutron)
+    execution = Execution(concurrency=1, **limits)
+    after = write_grants(context, assessment, Run(Report(assessment.plan, ())), execution)
+    assert (neutron.granted, after.written) == ([("q", {"g": "rp"})], ["q"])
+    assert [each.text for each in after.problems] == [
+        "the allocation key of the binding profile of its port p is not written: it is bound to no host"
+    ]
