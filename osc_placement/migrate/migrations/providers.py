@@ -233,17 +233,20 @@ class Providers:
         problems = [
             each for each in nova.problems if each.reason is Reason.UNKNOWN or self.shard.has(each.subject)
         ]
-        problems += [*judge.problems, *(self._limit(whole, cloud) if changes else ())]
+        problems += [*judge.problems, *(self._limit(judge, whole, cloud) if changes else ())]
         assessment = Assessment(plan_staged("stale providers", changes), problems, cloud.names)
         return Survey(judge.judged, judge.repairs, assessment)
 
-    def _limit(self, judge: Judge, cloud: AllocationView) -> Iterator[Problem]:
-        """Yield a problem if more providers would be deleted than may be."""
-        number = sum(each.kind is Kind.STALE for each in judge.judged)
+    def _limit(self, judge: Judge, whole: Judge, cloud: AllocationView) -> Iterator[Problem]:
+        """Yield a problem if more providers would be deleted than may be.
+
+        :param whole: the judge of all shards together, if these are limited
+        """
+        number, of_all = (sum(each.kind is Kind.STALE for each in of.judged) for of in (judge, whole))
         most = limit_removals(self.max_removals, len(cloud.hosts))
-        if number > most:
+        if of_all > most:
             text = (
-                f"{number} providers would be deleted, more than the {most} that are allowed without an "
+                f"{of_all} providers would be deleted, more than the {most} that are allowed without an "
                 f"option; if nova has none of their hosts any more, add --max-removals {number} to this "
                 "command, and if it has, check [api_database]/connection and nova-manage cell_v2 list_cells"
             )

@@ -592,7 +592,9 @@ def test_shards_divide_the_hosts(client, add_host, add_former, reinstall, migrat
         document, status = migrate_json("providers", "--shard", shard)
         parts.append({each["name"] for each in document["providers"]})
         assert (status, len(parts[-1] & gone.keys()) <= 5) == (3, True)
-        assert "too many removals" in {each["trouble"] for each in document["findings"]}
+        (text,) = [each["text"] for each in document["findings"] if each["trouble"] == "too many removals"]
+        assert text.startswith("6 providers would be deleted, more than the 5 that ")
+        assert f"add --max-removals {len(parts[-1] & gone.keys())} to this command" in text
     assert (parts[0] & parts[1], parts[0] | parts[1]) == (set(), {*old, *gone})
     assert 0 < len(parts[0]) < len(old) + len(gone)
     for shard, part in zip(shards, parts, strict=True):
