@@ -3,7 +3,8 @@
 
     PlacementError                     exit status 1; an osc_lib CommandError
     |- UsageError                      an argument cannot be read; also a ValueError; exit status 2 of the
-    |                                  commands that the reference plugin does not have
+    |                                  commands that the reference plugin does not have, but with
+    |                                  --detailed-exitcode 1
     |- VersionTooLow                   the API version in use is too low for the arguments; also a ValueError
     |- NameNotFound                    no provider has the name that was given
     |- EndpointMissing                 the service catalog has no placement endpoint

@@ -180,7 +180,7 @@ class Transport:
     ) -> requests.Response:
         """Send one request and return its answer if it succeeds; raise one of errors.py otherwise.
 
-        Raise UsageError, and send nothing, if it has text that cannot be sent or stored.
+        Raise PlacementError, and send nothing, if it has text that cannot be sent or stored.
         """
         check_texts([json, list(params.items()) if isinstance(params, Mapping) else list(params or ())])
         headers = {
@@ -269,12 +269,12 @@ def _bad_answer(response: requests.Response) -> errors.BadAnswer:
 
 
 def check_texts(data: object) -> None:
-    """Raise UsageError if there is text in plain data that cannot be sent or stored."""
+    """Raise PlacementError if there is text in plain data that cannot be sent or stored."""
     if isinstance(data, str):
         try:
             check_text(data)
         except ValueError as error:
-            raise errors.UsageError(f"{data!r} cannot be sent to placement: {error}") from None
+            raise errors.PlacementError(f"{data!r} cannot be sent to placement: {error}") from None
     elif isinstance(data, list | tuple):
         for item in data:
             check_texts(item)

@@ -183,11 +183,11 @@ class ApplyAllocations(base.Lister):
 
 
 def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
-    """Raise UsageError if a consumer names one provider twice, by name and UUID or in two spellings."""
+    """Raise PlacementError if a consumer names one provider twice, by name and UUID or in two spellings."""
     names: dict[str, str] = {}
     for name in entry.resources:
         if other := names.get(uuids[name]):
-            raise UsageError(
+            raise PlacementError(
                 f"Consumer {entry.uuid} has resources of {other!r} and of {name!r}, "
                 "which are the same resource provider"
             )

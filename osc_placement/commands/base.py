@@ -177,8 +177,10 @@ class PlacementCommand(command.Command):
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
             text = "\n".join(wrap_for(self.app.stderr, printable_lines(str(told))))
-            # OpenStackClient ends a command that raises with 1, as it does those of the reference plugin
-            if isinstance(error, UsageError) and (self.cmd_name or "").startswith(OWN_COMMANDS):
+            # OpenStackClient ends a command that raises with 1, as it does those of the reference plugin;
+            # with --detailed-exitcode 2 would be read as a change
+            is_own = (self.cmd_name or "").startswith(OWN_COMMANDS)
+            if isinstance(error, UsageError) and is_own and not given.get("detailed_exitcode"):
                 self.app.LOG.error(text, exc_info=self.app.options.debug)
                 return _EXIT_USAGE
             if text != str(told):

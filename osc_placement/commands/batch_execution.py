@@ -142,9 +142,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     _summarized: Plan | Report | None = None
     exit_statuses = (
         "Exit status: 0 every provider is as asked, or the plan was shown; 1 nothing was changed, the reason "
-        "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
-        "3 some providers failed or would be refused, the rows say which and why, or the rows cannot be "
-        "written; 130 interrupted, the rows say what was done."
+        "is on stderr; 2 the command line is wrong, or with --detailed-exitcode, where values that are wrong "
+        "end with 1, something changed or would; 3 some providers failed or would be refused, the rows say "
+        "which and why, or the rows cannot be written; 130 interrupted, the rows say what was done."
     )
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:

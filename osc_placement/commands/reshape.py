@@ -168,9 +168,9 @@ class Reshape(ConfirmedCommand, base.Lister):
 
 
 def _require_reshape(run_id: str) -> None:
-    """Raise UsageError if a run is no reshape, which this command can undo."""
+    """Raise PlacementError if a run is no reshape, which this command can undo."""
     if journal.read(run_id).header.kind != KIND:
-        raise UsageError(
+        raise PlacementError(
             f"Run {run_id} is not a reshape; undo it with: "
             f"openstack resource provider batch run undo {run_id}"
         )

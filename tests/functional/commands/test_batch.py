@@ -241,6 +241,13 @@ def test_without_a_terminal_a_change_needs_yes(openstack, rack):
     assert rack.generations() == before
 
 
+def test_invalid_value_is_no_change_with_detailed_exitcode(openstack, rack):
+    """Scripts take 2 for a change, so that a wrong value ends with 1, as what cannot be done does."""
+    result = openstack.run(*RATIO, "VCPU=abc", "--detailed-exitcode")
+    assert (result.status, result.out) == (1, "")
+    assert "must be a number, not 'abc'" in result.err
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_concurrency_below_one_is_refused(openstack, rack, number):
     """What argparse can judge ends with its exit status."""

@@ -233,7 +233,7 @@ def test_undo_of_a_reshape_refuses_options_for_single_changes(openstack, host):
     openstack.run(*BATCH, "ratio", "set", "VCPU=2", "--in-tree", host.root, "--yes")
     run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
     result = openstack.run(*RESHAPE, "--undo", run, "--yes")
-    assert result.status == 2
+    assert result.status == 1
     assert result.err == (
         f"Run {run} is not a reshape; undo it with: openstack resource provider batch run undo {run}\n"
     )

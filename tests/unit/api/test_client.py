@@ -342,8 +342,9 @@ def test_request_is_repeated_while_a_class_or_trait_just_made_is_unknown(
 def test_text_that_cannot_be_stored_is_refused_before_it_is_sent(call, text):
     """In a path, a query, a body and its keys."""
     fake = FakePlacement()
-    with pytest.raises(errors.UsageError, match="cannot be sent to placement"):
+    with pytest.raises(errors.PlacementError, match="cannot be sent to placement") as caught:
         call(fake.client(), text)
+    assert not isinstance(caught.value, errors.UsageError)
     assert set(fake.lines) <= {"GET /"}
 
 

@@ -305,8 +305,9 @@ def test_a_provider_that_a_file_names_twice_is_refused(fake, tmp_path, names):
     resources = {name: {"VCPU": amount} for amount, name in enumerate(names, 1)}
     file = tmp_path / "consumers.json"
     file.write_text(json.dumps({"allocations": [{**entry, "resources": resources}]}))
-    with pytest.raises(errors.UsageError, match="which are the same resource provider"):
+    with pytest.raises(errors.PlacementError, match="which are the same resource provider") as caught:
         run(load("resource provider allocation apply"), fake.client(), f"--file {file}")
+    assert not isinstance(caught.value, errors.UsageError)
     assert all(line.startswith("GET ") for line in fake.lines)
 
 
