@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -101,9 +102,16 @@ class NeutronApi:
         if len(ports) >= PAGE:
             ends.append(_End("desc"))
 
+        failed = threading.Event()
+
         def follow(end: _End) -> None:
-            while self._read_page(end, ports):
-                pass
+            try:
+                while not failed.is_set() and self._read_page(end, ports):
+                    pass
+            except Unreadable:
+                # nothing that the other end reads is used any more
+                failed.set()
+                raise
 
         if is_more:
             map_in_order(follow, ends, threads=len(ends))

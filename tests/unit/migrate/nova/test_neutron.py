@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading neutron's ports and writing a binding profile: pages, refusals, and every answer that is none."""
 
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -108,6 +110,28 @@ def test_end_stops_where_the_other_one_was(monkeypatch):
     adapter = Paging(*"abcdef")
     assert sorted(each.uuid for each in NeutronApi(adapter).list_ports()) == list("abcdef")
     assert adapter.pages == [("asc", None), ("desc", None), ("desc", "e"), ("desc", "c"), ("asc", "b")]
+
+
+def test_end_stops_when_the_other_one_fails(monkeypatch):
+    """The error is told without reading what is thrown away."""
+    monkeypatch.setattr(neutron, "PAGE", 2)
+    failed = threading.Event()
+
+    class Failing(Paging):
+        def request(self, url, method, **arguments):
+            params = arguments["params"]
+            if params.get("sort_dir") == "asc" and "marker" in params:
+                failed.set()
+                raise keystone.ConnectFailure("gone")
+            if params.get("sort_dir") == "desc":
+                assert failed.wait(10)
+                time.sleep(0.05)
+            return super().request(url, method, **arguments)
+
+    adapter = Failing(*map(str, range(100, 200)))
+    with pytest.raises(Unreadable, match="gone"):
+        NeutronApi(adapter).list_ports()
+    assert len(adapter.pages) <= 3
 
 
 def test_page_after_a_port_that_was_deleted_begins_after_the_one_before():
