@@ -84,7 +84,9 @@ class Audit:
         nova = read_nova(context.source, cloud, network)
         if nova.doubt:
             return Assessment(
-                _plan([]), [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in nova.doubt]
+                _plan([]),
+                [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in nova.doubt],
+                skipped=skipped,
             )
         of_all, kept = self._find_suspects(context.source, nova, chosen)
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
@@ -318,7 +320,8 @@ def read_nova(source: Source, cloud: AllocationView, network: Network | None) ->
         try:
             nova.healer.judge_all(cell, nova.note(cell, nova.healer.count(source.iterate_instances(cell))))
         except Unreadable as error:
-            nova.unreadable.append(error.problem)
+            # those of a doubtful cell were read before
+            nova.unreadable += [error.problem] if error.problem not in nova.unreadable else []
     return nova
 
 

@@ -101,7 +101,8 @@ class HealAllocations:
                     instances = healer.count(context.source.iterate_instances(cell))
                     healer.judge_all(cell, self._choose(instances, seen))
                 except Unreadable as error:
-                    problems.append(error.problem)
+                    # those of a doubtful cell were read before
+                    problems += [error.problem] if error.problem not in problems else []
         is_complete = not any(problem.reason is Reason.UNKNOWN for problem in problems)
         missing = sorted(self.instances - seen)
         problems += judge_strangers("instance", missing, is_complete=is_complete)

@@ -229,3 +229,29 @@ def test_nova_without_aggregate_members_removes_no_membership(cloud, client, add
     done = migrate("mirror-aggregates", "--prune-foreign")
     assert (done.returncode, "nova: it has no host in any host aggregate" in done.stdout) == (4, True)
     assert client.list_provider_aggregates(node)["aggregates"] == [cloud.aggregates["rack1"]]
+
+
+@pytest.mark.parametrize("command", ["audit", "heal-allocations"])
+def test_unreadable_instances_of_a_doubtful_cell_are_named_once(cloud, add_host, migrate_json, command):
+    """They are read for the doubt, too, and it is one finding."""
+    add_host("h1", "cell1")
+    cloud.add_host("h3", "cell2")
+    cloud.update("cell2", "ALTER TABLE instances RENAME TO lost")
+    try:
+        document, status = migrate_json(command)
+    finally:
+        cloud.update("cell2", "ALTER TABLE lost RENAME TO instances")
+    assert status == 4
+    texts = [each["text"] for each in document["findings"] if each["subject"] == "cell cell2"]
+    assert sum("instances" in text for text in texts) == 1
+
+
+def test_audit_that_doubts_nova_says_that_ports_were_skipped(cloud, client, add_host, migrate_json):
+    """Its document has what every other has."""
+    node = add_host("h1")
+    hold(client, new_uuid(), {node: CLAIM})
+    give(client, node, {**SIZES, "NET_BW_EGR_KILOBIT_PER_SEC": Inventory(1000)})
+    cloud.update("cell1", "UPDATE compute_nodes SET uuid = :u", u=new_uuid())
+    document, status = migrate_json("audit", "--skip-port-allocations")
+    assert [each["subject"] for each in document["findings"]] == ["nova"]
+    assert (status, document["skipped"].startswith("Ports were not judged")) == (4, True)
