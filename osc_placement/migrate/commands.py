@@ -611,7 +611,8 @@ class Tally:
         self.halted = self.halted or run.report.halted
         if run.id:
             self.runs.append((name, run))
-        self.is_more = self.is_more or bool(run.left)
+        later = [each for each in assessment.problems if each.reason is Reason.LATER]
+        self.is_more = self.is_more or bool(run.left or later)
         self.is_failed = self.is_failed or run.report.is_failed or bool(assessment.problems)
         return done
 

@@ -85,7 +85,7 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
         return 2
     if reasons.intersection(_HEAL_FAILS):
         return 3
-    if run is not None and run.left:
+    if run is not None and (run.left or Reason.LATER in reasons):
         return 1
     return EXIT_DONE if assessment.plan.changes or assessment.written else 4
 

@@ -21,11 +21,11 @@ from osc_placement.batch.plan import Result
 from osc_placement.migrate.migrations.base import Assessment, Context, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.terminal.progress import ProgressBar
 
 if TYPE_CHECKING:
     from osc_placement.migrate.nova.source import NetworkSource
-    from osc_placement.migrate.problem import Problem
     from osc_placement.migrate.runner import Execution, Run
 
 #: reasons why a binding profile is not written
@@ -86,7 +86,8 @@ def _divide(
         if not refusal and most is not None and len(items) >= most:
             refusal = _MAX_COUNT
         if refusal:
-            refused.append(describe_grant(instance, grant, refusal))
+            problem = describe_grant(instance, grant, refusal)
+            refused.append(replace(problem, reason=Reason.LATER) if refusal == _MAX_COUNT else problem)
         else:
             items.append((instance, grant))
     return source, items, refused

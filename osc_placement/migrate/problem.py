@@ -29,6 +29,7 @@ class Reason(enum.StrEnum):
     IN_USE = "in use"
     DEVICE = "accelerator"
     PORT = "port with a resource request"
+    LATER = "left for a later run"
     LOST = "missing in its cell"
     DUPLICATE = "duplicate provider"
     NO_NODE = "no such node in Ironic"

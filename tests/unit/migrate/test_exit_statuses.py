@@ -6,7 +6,9 @@ import pytest
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
 from osc_placement.migrate import exit_statuses
+from osc_placement.migrate.commands import Tally
 from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Run
 from osc_placement.model import Provider
 
@@ -27,3 +29,14 @@ def test_halted_run_has_a_failure_status(status_of, done, halted, result):
     stopped = Run(Report(PLAN, outcomes, halted="stopped: no space left on device"))
     assert status_of(Assessment(PLAN), stopped) == halted
     assert status_of(Assessment(PLAN), Run(Report(PLAN, (Outcome(CHANGE, Result.APPLIED),)))) == done
+
+
+@pytest.mark.parametrize(("others", "status"), [((), 1), ((Reason.PORT,), 3)])
+def test_healing_with_only_binding_profiles_left_is_stopped_by_its_limit(others, status):
+    """As it is if allocations are left; what failed is graver."""
+    problems = [Problem(reason, "instance i", "why") for reason in (Reason.LATER, *others)]
+    run = Run(Report(PLAN, (Outcome(CHANGE, Result.APPLIED),)))
+    assert exit_statuses.of_heal(Assessment(PLAN, problems), run) == status
+    tally = Tally()
+    tally.add("heal-allocations", Assessment(PLAN, problems), run)
+    assert tally.status == 1

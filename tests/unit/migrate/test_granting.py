@@ -170,6 +170,7 @@ def test_changes_of_the_run_count_before_binding_profiles():
     after = write(neutron, result=Result.APPLIED, execution=Execution(max_count=1))
     assert neutron.granted == []
     assert "--max-count was reached" in after.problems[-1].text
+    assert after.problems[-1].reason is Reason.LATER
 
 
 def plan(source, max_count=None, *, changes=()):
