@@ -9,7 +9,9 @@ from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Repor
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.migrations.base import Assessment, Grant
+from osc_placement.migrate.migrations.port_claims import describe_grant
+from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.output import Medium, describe_plan, describe_problems, describe_run
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Run
@@ -146,3 +148,17 @@ def test_commands_that_follow_are_whole_and_in_lines_of_their_own():
     assert lines[-7:] == ["Run 20261121T102540-6ecc6d", "show:", UNDO, "resume:", UNDO, "undo:", UNDO]
     assert describe_run(run, assessment, COMMANDS, Medium(300))[-1] == f"undo:   {UNDO}"
     assert describe_run(make_run(assessment, apply), assessment, COMMANDS, Medium())[-1] == str(COMMANDS)
+
+
+def test_binding_profiles_that_are_not_written_are_one_line_on_a_terminal():
+    """Such as all of them, where only neutron's database can be read."""
+    grants = [Grant(Port(name_of(each), "i", f"compute{each}"), HOST) for each in range(HOSTS)]
+    problems = [describe_grant(name_of(HOSTS + each), grant, "why") for each, grant in enumerate(grants)]
+    assessment = make_assessment((), problems)
+    for lines in (
+        describe_plan(assessment, assessment.plan, 0, Medium(80)),
+        describe_run(make_run(assessment, apply), assessment, None, Medium(80)),
+    ):
+        text = "\n".join(filter(None, lines))
+        assert count_lines(text.splitlines(), 80) < 10
+        assert f"instance {name_of(HOSTS)} and 9,999 more: the" in " ".join(text.split())
