@@ -139,9 +139,10 @@ class Flavors:
             notes.append(note)
             judge.judge_aggregates(aggregates)
             judge.judge_images(images)
-        plan = plan_staged(TITLE, list(known.plan(self.names)))
-        problems = sorted(dict.fromkeys(judge.problems), key=lambda each: _ORDER.index(each.reason))
-        assessment = Assessment(plan, problems, notes=list(filter(None, notes)))
+        plan = plan_staged(TITLE, list(known.plan(self.names, is_complete=not judge.unread)))
+        problems = dict.fromkeys((*judge.unread, *judge.problems))
+        ordered = sorted(problems, key=lambda each: _ORDER.index(each.reason))
+        assessment = Assessment(plan, ordered, notes=list(filter(None, notes)))
         return FlavorSurvey(assessment, judge.states, len(images), len(aggregates))
 
     def _choose(self, flavors: Sequence[Flavor]) -> Sequence[Flavor]:
@@ -163,18 +164,18 @@ def _read_images(context: Context, source: Source, judge: _Judge) -> tuple[list[
     try:
         glance = context.open_glance()
     except Unreadable as error:
-        judge.problems.append(error.problem)
+        judge.unread.append(error.problem)
         return [], ""
-    known_problems = len(judge.problems)
+    unread = len(judge.unread)
     if glance is not None:
         images = judge.read(glance.list_images)
-        return images, "" if len(judge.problems) > known_problems else FROM_GLANCE
+        return images, "" if len(judge.unread) > unread else FROM_GLANCE
     found: dict[str, Image] = {}
     for cell in judge.read(source.list_cells):
         for image in judge.read(partial(source.list_images, cell)):
             known = found.get(image.uuid, image)
             found[image.uuid] = Image(image.uuid, properties={**known.properties, **image.properties})
-    is_unknown = not found and len(judge.problems) > known_problems
+    is_unknown = not found and len(judge.unread) > unread
     return list(found.values()), "" if is_unknown else FROM_INSTANCES
 
 
@@ -204,10 +205,13 @@ class _Names:
         )
         return f"placement does not know {kind} {name}{self._guess(kind, name)}; {remedy}"
 
-    def plan(self, only: Collection[str]) -> Iterator[Change]:
-        """Yield the creation of each missing name, or of these only; UsageError if one is not missing."""
+    def plan(self, only: Collection[str], *, is_complete: bool) -> Iterator[Change]:
+        """Yield the creation of each missing name, or of these only; UsageError if one is not missing.
+
+        Unless all was read (``is_complete``), what could not be read may ask for it, and it is left out.
+        """
         names = {name for _, name in self.missing}
-        if strange := sorted(set(only) - names):
+        if is_complete and (strange := sorted(set(only) - names)):
             raise UsageError(
                 f"No trait or resource class {', '.join(strange)} is missing{suggest(strange, names)}"
             )
@@ -265,6 +269,8 @@ class _Judge:
     cloud: CloudView
     most_unused: int
     problems: list[Problem] = field(default_factory=list)
+    #: those of what could not be read
+    unread: list[Problem] = field(default_factory=list)
     states: list[FlavorState] = field(default_factory=list)
     #: by request
     _verdicts: dict[object, _Verdict] = field(default_factory=dict)
@@ -278,7 +284,7 @@ class _Judge:
         try:
             return read()
         except Unreadable as error:
-            self.problems.append(error.problem)
+            self.unread.append(error.problem)
             return []
 
     def judge_flavors(self, flavors: Iterable[Flavor]) -> None:

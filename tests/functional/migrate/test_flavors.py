@@ -422,6 +422,8 @@ def test_cells_and_tables_that_cannot_be_read_are_unknown(cloud, add_host, clien
     (line,) = [line for line in lines if line.startswith("nova's API database: ")]
     assert "there is no table flavor_extra_specs" in line
     assert list_names(client) == [TRAIT]
+    done = migrate("flavors", "--create", "--name", "CUSTOM_TEST_OF_X")
+    assert (done.returncode, "there is no table flavor_extra_specs" in done.stdout) == (4, True)
 
 
 def test_empty_placement_is_one_finding(cloud, flavors):

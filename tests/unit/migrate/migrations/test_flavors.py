@@ -231,3 +231,13 @@ def test_one_name_is_created_alone():
     assert [each.subject.name for each in result.assessment.plan.changes] == ["CUSTOM_B"]
     with pytest.raises(UsageError, match="CUSTOM_C is missing"):
         survey(Source(flavors), HOST, comparison=Flavors(names=frozenset(("CUSTOM_C",))))
+
+
+def test_name_is_not_called_present_while_something_cannot_be_read():
+    """What could not be read may ask for it."""
+    broken = Unreadable("nova's API database", "there is no table flavor_extra_specs")
+    result = survey(Source(broken), HOST, comparison=Flavors(names=frozenset(("CUSTOM_C",))))
+    assert (found_in(result)[0][:2], result.assessment.plan.changes) == (
+        (Reason.UNKNOWN, "nova's API database"),
+        (),
+    )
