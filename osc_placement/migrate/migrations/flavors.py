@@ -380,7 +380,11 @@ class _Judge:
         best = fit.find_best(request)
         waste = _describe_waste(best, self.most_unused) if best is not None else ""
         found = ((Reason.WASTE, waste),) if waste else ()
-        if fit.fits_now(request) is False:
+        does_fit = fit.fits_now(request)
+        if does_fit is None:
+            text = "its groups have too many combinations to tell whether it fits on a host now"
+            return _Verdict(Reason.UNKNOWN, (*found, (Reason.UNKNOWN, text)), best)
+        if not does_fit:
             text = f"fits on no host now: {self._name_shortage(request, fit)}"
             return _Verdict(Reason.FULL, (*found, (Reason.FULL, text)), best)
         return _Verdict("fits", found, best)

@@ -3,6 +3,7 @@
 
 import pytest
 
+from osc_placement.candidates.flavor_fit import FlavorFit
 from osc_placement.errors import UsageError
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.migrations.base import Context
@@ -241,3 +242,12 @@ def test_name_is_not_called_present_while_something_cannot_be_read():
         (Reason.UNKNOWN, "nova's API database"),
         (),
     )
+
+
+def test_search_that_is_too_long_on_the_hosts_as_they_are_is_unknown(monkeypatch):
+    """It is not known whether a host takes the flavor."""
+    monkeypatch.setattr(FlavorFit, "fits_now", lambda *_: None)
+    result = survey(Source([flavor()]), HOST)
+    text = "its groups have too many combinations to tell whether it fits on a host now"
+    assert found_in(result) == [(Reason.UNKNOWN, "flavor m1", text)]
+    assert [each.state for each in result.flavors] == [Reason.UNKNOWN]
