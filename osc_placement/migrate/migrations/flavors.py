@@ -129,7 +129,8 @@ class Flavors:
         cloud = CloudView(client.read_providers(want=PARTS, concurrency=context.concurrency))
         judge = _Judge(known, cloud, self.most_unused)
         source = context.source
-        judge.judge_flavors(self._choose(judge.read(source.list_flavors)))
+        flavors = judge.read(source.list_flavors)
+        judge.judge_flavors(flavors if judge.unread else self._choose(flavors))
         images: list[Image] = []
         aggregates: list[HostAggregate] = []
         notes: list[str] = []
@@ -151,7 +152,7 @@ class Flavors:
             return flavors
         chosen = [each for each in flavors if not self.flavors.isdisjoint((each.name, each.flavorid))]
         missing = self.flavors - {text for each in chosen for text in (each.name, each.flavorid)}
-        if missing and flavors:
+        if missing:
             raise UsageError(
                 f"Nova has no flavor {', '.join(sorted(missing))}"
                 f"{suggest(sorted(missing), [each.name for each in flavors])}"

@@ -251,3 +251,9 @@ def test_search_that_is_too_long_on_the_hosts_as_they_are_is_unknown(monkeypatch
     text = "its groups have too many combinations to tell whether it fits on a host now"
     assert found_in(result) == [(Reason.UNKNOWN, "flavor m1", text)]
     assert [each.state for each in result.flavors] == [Reason.UNKNOWN]
+
+
+def test_flavor_of_a_nova_without_flavors_is_an_error():
+    """All flavors could be read, so it is not there."""
+    with pytest.raises(UsageError, match="Nova has no flavor nope"):
+        survey(Source(), HOST, comparison=Flavors(flavors=frozenset(("nope",))))
