@@ -5,8 +5,10 @@ The group without a suffix is counted as in `fit`. All of a numbered group comes
 tree, and with ``group_policy=isolate`` each group of an instance comes from another provider. The number is
 that of the scarcer part; this needs that no class is in both, so `NotCountable` is raised otherwise.
 
-1. Identical groups are counted exactly: ``n`` instances of ``k`` isolated groups fit if the providers, each
-   of which serves an instance once, together have ``n * k`` groups.
+The groups that an instance has on one provider are one allocation there: their sum is limited by max_unit.
+
+1. Identical groups are counted exactly: ``n`` instances of ``k`` groups fit if the providers, each of which
+   serves an instance once if they are isolated and up to max_unit otherwise, together have ``n * k`` groups.
 2. So are groups that have no class in common and may be on the same provider.
 3. For others, one instance after the other is placed, each group on the provider with the most free capacity:
    the number is a lower bound, unless another part of the request allows no more.
@@ -14,6 +16,7 @@ that of the scarcer part; this needs that no class is in both, so `NotCountable`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,6 +84,16 @@ class _Offer:
             for node in self.nodes
         }
 
+    def times_of_instance(self) -> list[int]:
+        """Return how often one instance may have the group on each provider, by max_unit."""
+        return [
+            min(
+                node.stocks[name].inventory.max_unit // amount
+                for name, amount in self.group.resources.items()
+            )
+            for node in self.nodes
+        ]
+
 
 def _count(offers: Sequence[_Offer], *, isolated: bool, most: int) -> tuple[int, bool]:
     """Return how many instances fit, ``most`` at most, and whether that is exact."""
@@ -89,10 +102,9 @@ def _count(offers: Sequence[_Offer], *, isolated: bool, most: int) -> tuple[int,
     alike = all(
         each.group.resources == first.group.resources and each.nodes == first.nodes for each in offers
     )
-    if alike and not isolated:
-        return min(most, sum(times[0].values()) // len(offers)), True
     if alike:
-        return _count_isolated(list(times[0].values()), len(offers), most), True
+        of_instance = [1] * len(first.nodes) if isolated else first.times_of_instance()
+        return _count_alike(list(times[0].values()), of_instance, len(offers), most), True
     names = [name for offer in offers for name in offer.group.resources]
     if not isolated and len(names) == len(set(names)):
         return min([most, *(sum(each.values()) for each in times)]), True
@@ -100,12 +112,16 @@ def _count(offers: Sequence[_Offer], *, isolated: bool, most: int) -> tuple[int,
     return number, number == most
 
 
-def _count_isolated(times: Sequence[int], groups: int, most: int) -> int:
-    """Return the largest number of instances, each of which takes one from that many of the providers."""
+def _count_alike(times: Sequence[int], of_instance: Sequence[int], groups: int, most: int) -> int:
+    """Return the largest number of instances, ``most`` at most, each of which has that many identical groups.
+
+    :param times: the number of groups that each provider has room for
+    :param of_instance: the number of these that may be of one instance
+    """
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if sum(min(each, middle) for each in times) >= middle * groups:
+        if sum(map(min, times, (middle * each for each in of_instance))) >= middle * groups:
             low = middle
         else:
             high = middle - 1
@@ -121,7 +137,7 @@ def _place(offers: Sequence[_Offer], *, isolated: bool, most: int) -> int:
         for name in offer.group.resources
     }
     for number in range(most):
-        if not _place_one(offers, free, frozenset(), isolated, [_CHOICES]):
+        if not _place_one(offers, free, Counter(), isolated, [_CHOICES]):
             return number
     return most
 
@@ -129,11 +145,14 @@ def _place(offers: Sequence[_Offer], *, isolated: bool, most: int) -> int:
 def _place_one(
     offers: Sequence[_Offer],
     free: dict[tuple[str, str], int],
-    taken: frozenset[str],
+    taken: Counter[tuple[str, str]],
     isolated: bool,
     choices: list[int],
 ) -> bool:
-    """Place the groups of one instance, and return whether that is possible; ``free`` is reduced."""
+    """Place the groups of one instance, and return whether that is possible; ``free`` is reduced.
+
+    ``taken`` is what other groups of the instance have, by provider and class.
+    """
     if not offers:
         return True
     offer, *others = offers
@@ -142,19 +161,24 @@ def _place_one(
     def times(uuid: str) -> int:
         return min(free[uuid, name] // amount for name, amount in amounts.items())
 
+    def admits(node: Node, name: str, amount: int) -> bool:
+        inventory = node.stocks[name].inventory
+        return inventory.fits_unit(amount) and taken[node.uuid, name] + amount <= inventory.max_unit
+
+    occupied = {uuid for uuid, _ in taken} if isolated else set()
     uuids = [
         node.uuid
         for node in offer.nodes
-        if node.uuid not in taken
-        and all(node.stocks[name].inventory.fits_unit(amount) for name, amount in amounts.items())
+        if node.uuid not in occupied and all(admits(node, name, amount) for name, amount in amounts.items())
     ]
     for uuid in sorted(uuids, key=times, reverse=True):
         choices[0] -= 1
         if not times(uuid) or choices[0] < 0:
             return False
+        own = Counter({(uuid, name): amount for name, amount in amounts.items()})
         for name, amount in amounts.items():
             free[uuid, name] -= amount
-        if _place_one(others, free, taken | {uuid} if isolated else taken, isolated, choices):
+        if _place_one(others, free, taken + own, isolated, choices):
             return True
         for name, amount in amounts.items():
             free[uuid, name] += amount

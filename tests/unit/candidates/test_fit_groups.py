@@ -55,6 +55,26 @@ def test_two_vgpus_in_one_group_come_from_one_gpu():
     assert counted(gpus(1, 1), ask({"VGPU": 1}, {"VGPU": 1})) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("groups", "max_unit", "free", "expected"),
+    [
+        ((1, 1), 1, (8,), (0, True)),
+        ((1, 1), 1, (8, 3), (3, True)),
+        ((1, 1, 1), 2, (8, 3), (3, True)),
+        ((1, 3), 3, (8,), (0, False)),
+        ((1, 3), 4, (8,), (2, False)),
+    ],
+)
+def test_max_unit_limits_the_sum_of_the_groups_on_a_provider(groups, max_unit, free, expected):
+    """Placement compares what an instance has of a provider, in all its groups, with max_unit."""
+    children = [
+        node(f"gpu{number}", "h", VGPU=stock(each, max_unit=max_unit)) for number, each in enumerate(free)
+    ]
+    snapshot = make_cloud(node("h", VCPU=100), *children).snapshot
+    request = ask(*({"VGPU": amount} for amount in groups), isolated=False)
+    assert counted(snapshot, request) == expected
+
+
 def test_the_scarcer_part_of_the_request_decides():
     """The number, and what limits it."""
     request = ask({"VGPU": 1}, {"VGPU": 1})
@@ -97,23 +117,31 @@ def test_a_class_inside_and_outside_of_numbered_groups_is_refused():
         count_request(gpus(1), CandidateRequest([Group("1", {"VGPU": 1})]))
 
 
-def count_all_ways(free, groups, isolated):
+def count_all_ways(free, groups, isolated, max_units):
     """The largest number of instances, by trying every way."""
+    nothing = tuple((0,) * len(each) for each in free)
 
     @cache
     def best(left):
-        return max((1 + best(after) for after in ways(left, 0, frozenset())), default=0)
+        return max((1 + best(after) for after in ways(left, 0, nothing)), default=0)
 
     def ways(left, index, taken):
         if index == len(groups):
             yield left
             return
+        wanted = tuple(groups[index].get(name, 0) for name in range(len(max_units[0])))
         for number, have in enumerate(left):
-            if number in taken or any(have[name] < amount for name, amount in groups[index].items()):
+            if isolated and any(taken[number]):
                 continue
-            rest = tuple(each - groups[index].get(name, 0) for name, each in enumerate(have))
-            after = (*left[:number], rest, *left[number + 1 :])
-            yield from ways(after, index + 1, taken | {number} if isolated else taken)
+            own = tuple(map(sum, zip(taken[number], wanted, strict=True)))
+            rest = tuple(each - amount for each, amount in zip(have, wanted, strict=True))
+            over = any(amount > most for amount, most in zip(own, max_units[number], strict=True))
+            if min(rest) >= 0 and not over:
+                yield from ways(
+                    (*left[:number], rest, *left[number + 1 :]),
+                    index + 1,
+                    (*taken[:number], own, *taken[number + 1 :]),
+                )
 
     return best(free)
 
@@ -127,19 +155,27 @@ def test_numbers_equal_those_of_every_way_or_are_lower_bounds():
         choices = ({0: 1}, {0: 1}, {0: 2}, {1: 1}, {0: 1, 1: 1})
         groups = [chance.choice(choices) for _ in range(chance.choice((1, 2)))]
         isolated = chance.random() < 0.6
-        stocks = [{f"C{name}": stock(each) for name, each in enumerate(have) if each} for have in free]
+        max_units = [tuple(chance.choice((1, 2, 3, 9)) for _ in have) for have in free]
+        stocks = [
+            {
+                f"C{name}": stock(each, max_unit=most)
+                for name, (each, most) in enumerate(zip(have, own, strict=True))
+                if each
+            }
+            for have, own in zip(free, max_units, strict=True)
+        ]
         children = [node(f"gpu{number}", "h", **each) for number, each in enumerate(stocks)]
         snapshot = make_cloud(node("h", VCPU=100), *children).snapshot
         request = ask(
             *({f"C{name}": amount for name, amount in group.items()} for group in groups), isolated=isolated
         )
-        best = count_all_ways(free, groups, isolated)
+        best = count_all_ways(free, groups, isolated, max_units)
         total, is_exact = counted(snapshot, request)
         if is_exact:
             exact += 1
-            assert total == best, (free, groups, isolated)
+            assert total == best, (free, groups, isolated, max_units)
         else:
             lower += 1
-            assert total <= best, (free, groups, isolated)
+            assert total <= best, (free, groups, isolated, max_units)
     assert exact > 200
     assert lower > 20
