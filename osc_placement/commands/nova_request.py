@@ -345,7 +345,8 @@ def _find_owner_gap(command: base.PlacementCommand, traits: Collection[str]) -> 
     """
     if OWNER_TRAIT not in traits or _NODE_TRAIT not in traits:
         return f"the placement service has no trait {OWNER_TRAIT}"
-    without = command.client.list_providers(required=[_NODE_TRAIT, f"!{OWNER_TRAIT}"])
+    # below 1.39 only the last of several values counts
+    without = command.client.list_providers(required=[f"{_NODE_TRAIT},!{OWNER_TRAIT}"])
     if without:
         return f"{len(without)} compute nodes do not report {OWNER_TRAIT}"
     if not command.client.list_providers(required=[_NODE_TRAIT]):

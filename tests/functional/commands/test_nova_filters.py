@@ -266,6 +266,19 @@ def test_compute_services_before_nova_34_need_not_be_owned(cloud, client):
         client.delete_provider(made)
 
 
+def test_children_of_a_compute_node_need_not_be_owned(cloud, client):
+    """A GPU without the trait is no compute service without it, at versions that take one condition too."""
+    (host,) = [each["uuid"] for each in client.list_providers(name="plain")]
+    made = make(client, "gpu", host, traits=(), VGPU=1)
+    try:
+        for version in ("1.29", "1.38", "1.39"):
+            line = (*CAPACITY, "--fit-flavor", "m1", "--show-nova-filters")
+            rows = cloud.json("--os-placement-api-version", version, *line)
+            assert rows[-1]["state"] == "applied", rows[-1]
+    finally:
+        client.delete_provider(made)
+
+
 def test_several_vgpus_come_from_several_gpus(cloud, client, services):
     """Two isolated groups of one vGPU each, of a host with two GPUs that have four and three."""
     services.add_flavor("gpus", resources1__VGPU="1", resources2__VGPU="1", group_policy="isolate")
