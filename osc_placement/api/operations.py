@@ -93,6 +93,18 @@ class Operations(Transport):
         values: list[Any] = self._call("GET", path, document({key: [item]}), **options)[key]
         return values
 
+    def _ensure(self, collection: str, name: str, since: Version) -> bool:
+        """Create a custom name unless it exists; return whether it was created.
+
+        Of requests at the same time that create one name, one is answered 201, and the others 204.
+        """
+        self.require(since)
+        response = self.request("PUT", _path(collection, name))
+        read_answer(response, _ENSURED)
+        self.writes += 1
+        self.made.add(name)
+        return response.status_code in _CREATED.statuses
+
     # resource providers
 
     def list_providers(
@@ -215,10 +227,9 @@ class Operations(Transport):
         """Raise NotFound unless the trait exists."""
         self._call("GET", _path("traits", name), _DONE, since=microversion.TRAITS)
 
-    def create_trait(self, name: str) -> None:
-        """Create a custom trait unless it exists."""
-        self._call("PUT", _path("traits", name), _ENSURED, since=microversion.TRAITS)
-        self.made.add(name)
+    def create_trait(self, name: str) -> bool:
+        """Create a custom trait unless it exists; return whether this request created it."""
+        return self._ensure("traits", name, microversion.TRAITS)
 
     def delete_trait(self, name: str) -> None:
         """Delete a custom trait."""
@@ -242,11 +253,9 @@ class Operations(Transport):
             "POST", "/resource_classes", _CREATED, since=microversion.RESOURCE_CLASSES, json={"name": name}
         )
 
-    def ensure_resource_class(self, name: str) -> None:
-        """Create a custom class unless it exists."""
-        since = microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY
-        self._call("PUT", _path("resource_classes", name), _ENSURED, since=since)
-        self.made.add(name)
+    def ensure_resource_class(self, name: str) -> bool:
+        """Create a custom class unless it exists; return whether this request created it."""
+        return self._ensure("resource_classes", name, microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY)
 
     def delete_resource_class(self, name: str) -> None:
         """Delete a custom class."""

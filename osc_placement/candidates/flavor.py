@@ -98,9 +98,7 @@ def _traits_by_group(flavor: Flavor, image: Image) -> dict[str, Traits]:
             chosen = {"required": required, "forbidden": forbidden}.get(value)
             if chosen is not None:
                 chosen.setdefault(match[1] or UNNAMED, set()).add(match[2])
-    for key, value in image.properties.items():
-        if key.startswith("trait:") and value == "required":
-            required[UNNAMED].add(key.removeprefix("trait:"))
+    required[UNNAMED] |= image.required
     policy = _thread_policy(flavor, image)
     if policy in ("isolate", "require"):
         chosen = forbidden if policy == "isolate" else required

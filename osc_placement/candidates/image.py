@@ -9,6 +9,7 @@ from typing import Final
 
 from osc_placement.flavor import NoClaim
 
+_TRAIT_KEY: Final = "trait:"
 _BUSES: Final = "fdc ide sata scsi usb virtio xen lxc uml"
 _ARCHITECTURES: Final = (
     "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
@@ -55,6 +56,15 @@ class Image:
     disk_format: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Return the traits that the image requires."""
+        return frozenset(
+            key.removeprefix(_TRAIT_KEY)
+            for key, value in self.properties.items()
+            if key.startswith(_TRAIT_KEY) and value == "required"
+        )
 
 
 UNKNOWN_IMAGE: Final = Image(is_known=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -15,6 +15,7 @@ from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.fit import make_request
 from osc_placement.candidates.fit_filtered import FilteredFits, count_filtered, describe_removal
+from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.commands import base
 from osc_placement.commands.fitted import TABLE
@@ -102,7 +103,8 @@ class ShowCapacity(ReportCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         super().read_arguments(parsed_args)
         parsed_args.want = read_want(parsed_args.fit) if parsed_args.fit is not None else None
-        parsed_args.is_filtered = asks_for_filters(parsed_args) or bool(parsed_args.fit_flavor)
+        flavor = parsed_args.fit_flavor
+        parsed_args.is_filtered = asks_for_filters(parsed_args, flavor) or bool(flavor)
         if (parsed_args.is_filtered or parsed_args.no_nova_filters) and not (
             parsed_args.fit or parsed_args.fit_flavor
         ):
@@ -120,6 +122,8 @@ class ShowCapacity(ReportCommand):
                 return FILTER_COLUMNS, parsed_args.nova.rows(is_table=parsed_args.formatter == TABLE)
             if parsed_args.fit_flavor:
                 parsed_args.want = parsed_args.nova.groups
+            elif parsed_args.nova.image_traits:
+                parsed_args.want = require_of(parsed_args.want, parsed_args.nova.image_traits)
             show_summary(self, parsed_args.nova)
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
@@ -210,6 +214,14 @@ def read_want(texts: list[str]) -> CandidateRequest:
         if amounts[name] < 1:
             raise UsageError(f"Amount of {name} must be at least 1, not {number}")
     return CandidateRequest([make_request(amounts)])
+
+
+def require_of(want: CandidateRequest, traits: Collection[str]) -> CandidateRequest:
+    """Return the request of --fit with traits that its group requires."""
+    (group,) = want.groups
+    return CandidateRequest(
+        [make_request(group.resources, Traits(tuple(frozenset((name,)) for name in traits)))]
+    )
 
 
 def capacity_rows(by: By, table: Table, cloud: CloudView) -> Rows:

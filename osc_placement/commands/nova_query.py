@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from osc_placement.candidates.request import CandidateRequest
-from osc_placement.commands.candidate_query import CandidateQuery, Condition, Group
+from osc_placement.commands.candidate_query import CandidateQuery, Condition, Group, groups_of
 from osc_placement.commands.nova_request import NovaRequest, asks_for_filters, read_nova_request
 from osc_placement.errors import UsageError
 
@@ -17,7 +17,9 @@ class NovaQuery(CandidateQuery):
     """The base of commands whose query may be that of nova's scheduler."""
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        parsed_args.is_filtered = asks_for_filters(parsed_args) or bool(parsed_args.flavor)
+        parsed_args.is_filtered = asks_for_filters(parsed_args, parsed_args.flavor) or bool(
+            parsed_args.flavor
+        )
         parsed_args.nova = NovaRequest(None)
         super().read_arguments(parsed_args)
 
@@ -35,8 +37,18 @@ class NovaQuery(CandidateQuery):
     def read_nova(self, parsed_args: argparse.Namespace) -> NovaRequest:
         """Read the request of nova's scheduler, if the options ask for it; its amounts count from now on."""
         if parsed_args.is_filtered:
-            parsed_args.nova = read_nova_request(self, parsed_args, parsed_args.flavor)
-            if parsed_args.nova.groups is not None:
+            groups = groups_of(parsed_args)
+            # any of several traits is none that the instance requires
+            required = [
+                text for group in groups.values() for text in group.get("required", ()) if "," not in text
+            ]
+            parsed_args.nova = read_nova_request(self, parsed_args, parsed_args.flavor, required)
+            if parsed_args.nova.groups is None:
+                if parsed_args.nova.image_traits and "resources" not in groups.get("", {}):
+                    raise UsageError(
+                        "--image requires traits of the request without --group, which has no --resource"
+                    )
+            else:
                 parsed_args.amounts = {
                     group.suffix: dict(group.resources) for group in parsed_args.nova.groups.groups
                 }
@@ -46,7 +58,8 @@ class NovaQuery(CandidateQuery):
         """Return the conditions of the query: those of the options, of the flavor and of the filters."""
         nova: NovaRequest = parsed_args.nova
         if nova.groups is None:
-            return [*super().read_conditions(parsed_args), *filter_conditions(nova)]
+            own = super().read_conditions(parsed_args)
+            return [*own, *image_conditions(nova), *filter_conditions(nova)]
         amounts, parsed_args.amounts = parsed_args.amounts, {"": {}}
         try:
             own = super().read_conditions(parsed_args)
@@ -73,6 +86,12 @@ def flavor_conditions(flavor: str, request: CandidateRequest) -> Iterator[Condit
                 yield Condition(f"--flavor {flavor}: {mark}{name}", "required", group.suffix, f"{mark}{name}")
     if request.isolated:
         yield Condition(f"--flavor {flavor}: group_policy=isolate", "group_policy", "", "isolate")
+
+
+def image_conditions(nova: NovaRequest) -> Iterator[Condition]:
+    """Yield the conditions of the image of a request that has no flavor."""
+    for name in sorted(nova.image_traits):
+        yield Condition(f"image: {name}", "required", "", name)
 
 
 def filter_conditions(nova: NovaRequest) -> Iterator[Condition]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.api.names import require_classes, require_traits
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
 from osc_placement.candidates.nova_filters import (
     AGGREGATES_UNREAD,
@@ -64,12 +65,14 @@ class NovaRequest:
     """The request of nova's scheduler for an instance.
 
     :ivar groups: those of the flavor; None without a flavor
+    :ivar image_traits: those that the image requires, which are in the groups of a flavor already
     :ivar asked: the state of each filter, in nova's order; empty if none is to be applied
     :ivar source: where the options of the filters come from
     :ivar aggregate_names: the names of host aggregates, by UUID, as far as they were read
     """
 
     groups: CandidateRequest | None
+    image_traits: frozenset[str] = frozenset()
     asked: Sequence[Asked] = ()
     source: str = ""
     aggregate_names: Mapping[str, str] = field(default_factory=dict)
@@ -195,21 +198,29 @@ def _read_property(text: str) -> tuple[str, str]:
     return key, value
 
 
-def asks_for_filters(parsed_args: argparse.Namespace) -> bool:
+def asks_for_filters(parsed_args: argparse.Namespace, flavor_name: str | None) -> bool:
     """Return whether an option asks for filters; raise UsageError if another one contradicts it."""
     given = [name for name in _ASKING if getattr(parsed_args, name)]
     if parsed_args.no_nova_filters:
         for name in ("availability_zone", "for_project", "nova_conf", "nova_filter", "show_nova_filters"):
             if name in given:
                 raise UsageError(f"--no-nova-filters cannot be used with --{name.replace('_', '-')}")
+        if given and not flavor_name:
+            raise UsageError(f"--no-nova-filters with --{given[0].replace('_', '-')} needs a flavor")
         return False
     return bool(given)
 
 
 def read_nova_request(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace, flavor_name: str | None
+    command: base.PlacementCommand,
+    parsed_args: argparse.Namespace,
+    flavor_name: str | None,
+    required: Collection[str] = (),
 ) -> NovaRequest:
-    """Read what the request of nova's scheduler depends on, and make it."""
+    """Read what the request of nova's scheduler depends on, and make it.
+
+    ``required`` are the traits that other options require.
+    """
     manager = command.app.client_manager
     flavor, groups = _NO_FLAVOR, None
     image = _read_image(manager, parsed_args)
@@ -219,15 +230,18 @@ def read_nova_request(
         flavor, groups = groups_of_flavor(
             flavor_name, document, known, image, volume_root=parsed_args.boot_from_volume
         )
-    if parsed_args.no_nova_filters or not (flavor_name or asks_for_filters(parsed_args)):
-        return NovaRequest(groups)
+    names = {trait for group in groups.groups for trait in group.traits.names} if groups else image.required
+    require_traits(command.client, names, in_query=True)
+    require_classes(command.client, groups.classes if groups else (), in_query=True)
+    if parsed_args.no_nova_filters:
+        return NovaRequest(groups, image.required)
     command.client.require(microversion.FORBIDDEN_TRAITS, "filters of nova's scheduler")
     options, source = _read_options(command, parsed_args.nova_conf)
     aggregates = _read_aggregates(command, parsed_args, options)
     traits = frozenset(command.client.list_traits())
     boot = Boot(
         flavor,
-        groups.required if groups else (),
+        (groups.required if groups else image.required).union(required),
         image,
         parsed_args.boot_from_volume,
         find_project(manager, parsed_args.for_project) if parsed_args.for_project else None,
@@ -240,10 +254,10 @@ def read_nova_request(
         asked = ask_filters(boot, options, parsed_args.nova_filter)
     except NoClaim as error:
         raise PlacementError(f"No host: {error}") from error
-    names = {aggregate.uuid: aggregate.name for aggregate in aggregates or ()}
-    request = NovaRequest(groups, asked, source, names)
+    aggregate_names = {aggregate.uuid: aggregate.name for aggregate in aggregates or ()}
+    request = NovaRequest(groups, image.required, asked, source, aggregate_names)
     _warn_of_unread(command, request)
-    _require_traits(command, request, traits)
+    _require_filter_traits(request, traits)
     return request
 
 
@@ -365,7 +379,7 @@ def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> Non
         )
 
 
-def _require_traits(command: base.PlacementCommand, request: NovaRequest, known: Collection[str]) -> None:
+def _require_filter_traits(request: NovaRequest, known: Collection[str]) -> None:
     """Raise PlacementError if a filter asks for a trait that placement does not know."""
     for one in request.applied:
         for trait in sorted(one.root.names):

@@ -89,16 +89,15 @@ def _write_identity(client: PlacementClient, change: Change) -> Document:
 def _write_name(client: PlacementClient, name: CustomName, *, is_wanted: bool) -> None:
     """Create or delete a trait or resource class; raise DoneByOthers if it is there or gone already.
 
-    Creating one that exists is no error to Placement, so it is asked first. One that somebody else creates
-    between the two requests is taken for the run's.
+    The status of the answer says who created it. It is read before nevertheless: if the answer is lost, a
+    name that was not there before is the run's.
     """
     is_trait = name.kind == "trait"
     if is_wanted:
-        try:
+        with suppress(NotFound):
             (client.show_trait if is_trait else client.show_resource_class)(name.name)
-        except NotFound:
-            (client.create_trait if is_trait else client.ensure_resource_class)(name.name)
-        else:
+            raise DoneByOthers(name.name, "created")
+        if not (client.create_trait if is_trait else client.ensure_resource_class)(name.name):
             raise DoneByOthers(name.name, "created")
         return
     try:

@@ -196,11 +196,9 @@ WRITES = [
         TRAITS,
     ),
     (lambda c: c.delete_provider_traits("u"), "DELETE", "/resource_providers/u/traits", None, (204,)),
-    (lambda c: c.create_trait("A"), "PUT", "/traits/A", None, (201,)),
     (lambda c: c.show_trait("A"), "GET", "/traits/A", None, (204,)),
     (lambda c: c.delete_trait("A"), "DELETE", "/traits/A", None, (204,)),
     (lambda c: c.create_resource_class("X"), "POST", "/resource_classes", {"name": "X"}, (201,)),
-    (lambda c: c.ensure_resource_class("X"), "PUT", "/resource_classes/X", None, (201,)),
     (lambda c: c.delete_resource_class("X"), "DELETE", "/resource_classes/X", None, (204,)),
     (lambda c: c.set_allocations("c", ALLOCATIONS), "PUT", "/allocations/c", ALLOCATIONS, (204,)),
     (lambda c: c.delete_allocations("c"), "DELETE", "/allocations/c", None, (204,)),
@@ -221,6 +219,21 @@ def test_write_sends_the_body_of_its_operation(call, method, path, body, answer)
     request, given = asked(call, method, path, answer, api_version="1.39")
     assert request.body == body
     assert given == (answer if isinstance(answer, dict) else None)
+
+
+@pytest.mark.parametrize(("status", "is_new"), [(201, True), (204, False)])
+@pytest.mark.parametrize(
+    ("ensure", "path"),
+    [
+        (lambda c: c.create_trait("A"), "/traits/A"),
+        (lambda c: c.ensure_resource_class("X"), "/resource_classes/X"),
+    ],
+)
+def test_creation_of_a_name_tells_whether_it_was_there(ensure, path, status, is_new):
+    """Both count as writes."""
+    fake = FakePlacement().on("PUT", path, (status,))
+    client = fake.client()
+    assert (ensure(client), client.writes, fake.asked[-1].body) == (is_new, 1, None)
 
 
 PAGE = "<html><title>Welcome</title></html>"
