@@ -141,7 +141,7 @@ def ask_filters(boot: Boot, options: Options | None, forced: Collection[str] = (
                 found.append(Asked(name, State.OFF, boot.owner_gap))
                 continue
         try:
-            found.append(replace(ask(boot, options or Options()), name=name))
+            found.append(replace(ask(boot, options), name=name))
         except Refused:
             raise
         except NoClaim as error:
@@ -171,7 +171,7 @@ def _need_aggregates(reason: str, aggregates: Iterable[HostAggregate]) -> Asked:
 _NO_AGGREGATES: Final = _unknown(AGGREGATES_UNREAD)
 
 
-def _require_tenant_aggregate(boot: Boot, options: Options) -> Asked:
+def _require_tenant_aggregate(boot: Boot, options: Options | None) -> Asked:
     if boot.project is None:
         return _unknown("it depends on the project, which is not given")
     if boot.aggregates is None:
@@ -187,6 +187,8 @@ def _require_tenant_aggregate(boot: Boot, options: Options) -> Asked:
     if found:
         return _need_aggregates(f"project {boot.project}", found)
     reason = f"no aggregate has {_PROJECT_KEY}={boot.project}"
+    if options is None:
+        return _unknown(f"{reason}, and there is no nova.conf, which may require one")
     if options.placement_aggregate_required_for_tenants:
         raise Refused(
             "require_tenant_aggregate",
@@ -195,8 +197,10 @@ def _require_tenant_aggregate(boot: Boot, options: Options) -> Asked:
     return _idle(reason)
 
 
-def _map_az_to_placement_aggregate(boot: Boot, options: Options) -> Asked:
-    zone = boot.zone or options.default_schedule_zone
+def _map_az_to_placement_aggregate(boot: Boot, options: Options | None) -> Asked:
+    zone = boot.zone or (options and options.default_schedule_zone)
+    if options is None and not zone:
+        return _unknown("there is no nova.conf, which may have a default_schedule_zone")
     if not zone:
         return _idle("no availability zone is requested")
     if boot.aggregates is None:
@@ -207,7 +211,7 @@ def _map_az_to_placement_aggregate(boot: Boot, options: Options) -> Asked:
     return _need_aggregates(f"availability zone {zone}", found)
 
 
-def _require_image_type_support(boot: Boot, _options: Options) -> Asked:
+def _require_image_type_support(boot: Boot, _options: Options | None) -> Asked:
     if boot.volume_root:
         return _idle("the instance boots from a volume")
     disk_format = boot.image.disk_format
@@ -219,12 +223,12 @@ def _require_image_type_support(boot: Boot, _options: Options) -> Asked:
     return _need_traits(f"disk format {disk_format}", trait)
 
 
-def _compute_status_filter(_boot: Boot, _options: Options) -> Asked:
+def _compute_status_filter(_boot: Boot, _options: Options | None) -> Asked:
     root = Traits((), (frozenset((DISABLED_TRAIT,)),))
     return Asked("", State.APPLIED, "disabled compute services", root=root)
 
 
-def _isolate_aggregates(boot: Boot, _options: Options) -> Asked:
+def _isolate_aggregates(boot: Boot, _options: Options | None) -> Asked:
     if boot.aggregates is None:
         return _NO_AGGREGATES
     admitted = {f"{_TRAIT_KEY}{trait}" for trait in boot.required}
@@ -242,7 +246,7 @@ def _isolate_aggregates(boot: Boot, _options: Options) -> Asked:
     return Asked("", State.APPLIED, "isolated aggregates", membership=Membership((), (uuids,)))
 
 
-def _transform_image_metadata(boot: Boot, _options: Options) -> Asked:
+def _transform_image_metadata(boot: Boot, _options: Options | None) -> Asked:
     if not boot.image.is_known:
         return _unknown("it depends on the properties of the image, which are not given")
     traits = []
@@ -257,28 +261,28 @@ def _transform_image_metadata(boot: Boot, _options: Options) -> Asked:
     return _need_traits("properties of the image", *dict.fromkeys(traits))
 
 
-def _accelerators_filter(boot: Boot, _options: Options) -> Asked:
+def _accelerators_filter(boot: Boot, _options: Options | None) -> Asked:
     profile = boot.flavor.extra_specs.get("accel:device_profile")
     if not profile:
         return _idle("the flavor has no accel:device_profile")
     return _need_traits(f"device profile {profile}", "COMPUTE_ACCELERATORS")
 
 
-def _packed_virtqueue_filter(boot: Boot, _options: Options) -> Asked:
+def _packed_virtqueue_filter(boot: Boot, _options: Options | None) -> Asked:
     if not true_setting(boot.flavor, boot.image, "virtio_packed_ring"):
         return _idle("no packed virtqueue is requested")
     return _need_traits("packed virtqueue", "COMPUTE_NET_VIRTIO_PACKED")
 
 
-def _routed_networks_filter(_boot: Boot, _options: Options) -> Asked:
+def _routed_networks_filter(_boot: Boot, _options: Options | None) -> Asked:
     return _unknown("it depends on the networks of the instance")
 
 
-def _remote_managed_ports_filter(_boot: Boot, _options: Options) -> Asked:
+def _remote_managed_ports_filter(_boot: Boot, _options: Options | None) -> Asked:
     return _unknown("it depends on the ports of the instance")
 
 
-def _ephemeral_encryption_filter(boot: Boot, _options: Options) -> Asked:
+def _ephemeral_encryption_filter(boot: Boot, _options: Options | None) -> Asked:
     if not true_setting(boot.flavor, boot.image, "ephemeral_encryption"):
         return _idle("no encryption of ephemeral storage is requested")
     trait = "COMPUTE_EPHEMERAL_ENCRYPTION"
@@ -288,13 +292,13 @@ def _ephemeral_encryption_filter(boot: Boot, _options: Options) -> Asked:
     )
 
 
-def _virtio_sound_filter(boot: Boot, _options: Options) -> Asked:
+def _virtio_sound_filter(boot: Boot, _options: Options | None) -> Asked:
     if chosen_setting(boot.flavor, boot.image, "sound_model", _SOUND_MODELS) != "virtio":
         return _idle("no virtio sound device is requested")
     return _need_traits("virtio sound device", "COMPUTE_SOUND_MODEL_VIRTIO")
 
 
-def _tpm_secret_security_filter(boot: Boot, _options: Options) -> Asked:
+def _tpm_secret_security_filter(boot: Boot, _options: Options | None) -> Asked:
     if tpm_version(boot.flavor, boot.image) is None:
         return _idle("no TPM is requested")
     security = boot.flavor.extra_specs.get("hw:tpm_secret_security") or "user"
@@ -305,11 +309,11 @@ def _tpm_secret_security_filter(boot: Boot, _options: Options) -> Asked:
     )
 
 
-def _owner_nova_filter(_boot: Boot, _options: Options) -> Asked:
+def _owner_nova_filter(_boot: Boot, _options: Options | None) -> Asked:
     return _need_traits("providers of nova", OWNER_TRAIT)
 
 
-_FILTERS: Final[Mapping[str, Callable[[Boot, Options], Asked]]] = {
+_FILTERS: Final[Mapping[str, Callable[[Boot, Options | None], Asked]]] = {
     "require_tenant_aggregate": _require_tenant_aggregate,
     "map_az_to_placement_aggregate": _map_az_to_placement_aggregate,
     "require_image_type_support": _require_image_type_support,

@@ -281,16 +281,21 @@ def _read_image(manager: Any, parsed_args: argparse.Namespace) -> Image:
 def _read_options(command: base.PlacementCommand, path: str | None) -> tuple[Options | None, str]:
     """Return the options of nova.conf, None if there is no such file, and where they come from."""
     file = path or NOVA_CONF
-    if path is None and not os.path.exists(file):
-        return None, "no nova.conf"
+    cause: Exception
     try:
+        if path is None:
+            os.stat(file)
         # PERF: oslo.config is loaded only where there is a nova.conf
         from osc_placement.migrate.nova.scheduler_options import read_options
 
-        return read_options(file), file
+        return read_options(file, is_usual=path is None), file
+    except (FileNotFoundError, NotADirectoryError):
+        return None, "no nova.conf"
+    except OSError as error:
+        problem, cause = f"{file} cannot be read: {error.strerror}", error
     except ImportError as error:
         problem = f"{file} cannot be read: it needs oslo.config ({error})"
-        cause: Exception = error
+        cause = error
     except PlacementError as error:
         problem, cause = str(error), error
     if path is not None:

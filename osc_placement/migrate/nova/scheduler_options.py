@@ -13,15 +13,18 @@ from osc_placement.errors import PlacementError, one_line
 _ZONE = "default_schedule_zone"
 
 
-def read_options(path: str) -> Options:
-    """Read the options from a file; raise PlacementError if it cannot be read or has a wrong value."""
+def read_options(path: str, *, is_usual: bool = False) -> Options:
+    """Read the options from a file; raise PlacementError if it cannot be read or has a wrong value.
+
+    ``is_usual`` says that it is the nova.conf of this machine, whose directories of further files count.
+    """
     names = [field.name for field in dataclasses.fields(Options) if field.name != _ZONE]
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.StrOpt(_ZONE))
     conf.register_opts([cfg.BoolOpt(name, default=False) for name in names], group="scheduler")
     try:
-        # without the directories of further files, which would be those of this machine
-        conf([], project="nova", default_config_files=[path], default_config_dirs=[])
+        directories = None if is_usual else []
+        conf([], project="nova", default_config_files=[path], default_config_dirs=directories)
         return Options(**{name: conf.scheduler[name] for name in names}, default_schedule_zone=conf[_ZONE])
     except cfg.Error as error:
         raise PlacementError(f"{path} cannot be used: {one_line(error)}") from error

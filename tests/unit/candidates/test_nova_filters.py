@@ -170,3 +170,18 @@ def test_a_full_host_is_not_said_to_be_removed():
     records = [node("full", aggregates=["z"], VCPU=0)]
     boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE], owner_gap="old")
     assert remove(records, boot) == ({"full": 0}, 0, {})
+
+
+def test_a_zone_and_a_need_of_aggregates_that_nova_conf_may_set_are_unknown():
+    """Without nova.conf its default_schedule_zone and placement_aggregate_required_for_tenants are too."""
+    boot = Boot(Flavor(1, 1, 1), project="p")
+
+    def state(name, options):
+        (one,) = [
+            one for one in ask_filters(boot, options, ("require_tenant_aggregate",)) if one.name == name
+        ]
+        return one.state
+
+    for name in ("map_az_to_placement_aggregate", "require_tenant_aggregate"):
+        assert state(name, None) is State.UNKNOWN
+        assert state(name, Options()) is State.IDLE

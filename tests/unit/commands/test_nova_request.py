@@ -2,10 +2,12 @@
 """Where the options of the request filters come from if no nova.conf is named."""
 
 import logging
+import os
 import sys
 from types import SimpleNamespace
 
 import pytest
+from oslo_config import cfg
 
 from osc_placement.candidates.nova_filters import Options
 from osc_placement.commands import nova_request
@@ -52,3 +54,27 @@ def test_without_oslo_config_a_named_nova_conf_is_refused(usual, monkeypatch):
     monkeypatch.setitem(sys.modules, "osc_placement.migrate.nova.scheduler_options", None)
     with pytest.raises(PlacementError, match=r"it needs oslo\.config"):
         nova_request._read_options(COMMAND, str(usual))
+
+
+def test_further_files_of_the_usual_nova_conf_are_read(usual, tmp_path, monkeypatch):
+    """As nova does; those of this machine say nothing of a file that is named."""
+    usual.write_text("")
+    directory = tmp_path / "nova.conf.d"
+    directory.mkdir()
+    (directory / "10.conf").write_text("[scheduler]\nimage_metadata_prefilter = yes\n")
+    monkeypatch.setattr(cfg, "find_config_dirs", lambda *_arguments, **_named: [str(directory)])
+    options, _ = nova_request._read_options(COMMAND, None)
+    assert options == Options(image_metadata_prefilter=True)
+    options, _ = nova_request._read_options(COMMAND, str(usual))
+    assert options == Options()
+
+
+def test_a_directory_that_cannot_be_searched_is_a_warning(usual, monkeypatch, caplog):
+    """It may have a nova.conf, so the options are not known."""
+
+    def refuse(*_arguments, **_named):
+        raise PermissionError(13, "Permission denied", str(usual))
+
+    monkeypatch.setattr(os, "stat", refuse)
+    assert nova_request._read_options(COMMAND, None) == (None, f"{usual} not read")
+    assert "it is not known which filters of nova's scheduler it enables" in caplog.text
