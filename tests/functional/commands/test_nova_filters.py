@@ -441,5 +441,5 @@ def test_a_terminal_says_which_filters_are_applied(cloud, endpoint):
     assert status == 0
     text = " ".join(shown.split())
     assert "Filters of nova's scheduler (no nova.conf): compute_status_filter, owner_nova_filter;" in text
-    assert "6 not known, see --show-nova-filters" in text
+    assert "7 not known, see --show-nova-filters" in text
     assert max(map(len, shown.splitlines())) <= 60
