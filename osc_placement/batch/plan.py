@@ -31,6 +31,8 @@ NO_GENERATION: Final = -1
 
 #: the reason for which a change that was recorded before is not made
 FOUND_DONE: Final = "was done already"
+#: the reason of a change that undoes a part, and leaves what was set again since
+OTHERS_STAY: Final = "changed since; what others set stays"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
 
@@ -291,6 +293,11 @@ class Plan:
         untried = self.untried
         return tuple(step for step in self.steps if not step.facets and step.uuid not in untried)
 
+    @property
+    def partial(self) -> int:
+        """Return how many changes undo a part and leave what was set again since."""
+        return sum(step.reason == OTHERS_STAY for step in self.changes)
+
     def count(self, number: int) -> str:
         """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
         return f"{number:,} change{'' if number == 1 else 's'}" if self.is_staged else count_providers(number)
@@ -322,7 +329,8 @@ class Plan:
         )
 
     def _join_counts(self, unchanged: Sequence[str]) -> str:
-        counts = [f"{self.count(len(self.changes))} to {'make' if self.is_staged else 'change'}", *unchanged]
+        verb = "make" if self.is_staged else "change"
+        counts = [f"{self.count(len(self.changes))} to {verb}{describe_partial(self.partial)}", *unchanged]
         counts += [f"{len(self.unreadable):,} could not be read"] if self.unreadable else []
         counts += [f"{len(self.refused):,} refused"] if self.refused else []
         return ": " + ", ".join(counts)
@@ -429,6 +437,14 @@ class Report:
         return {str(word): numbers[word] for word in order if numbers[word]}
 
     @property
+    def partial(self) -> int:
+        """Return how many changes were applied in part, as what was set again since stays."""
+        return sum(
+            outcome.result is Result.APPLIED and outcome.change.reason == OTHERS_STAY
+            for outcome in self.outcomes
+        )
+
+    @property
     def is_failed(self) -> bool:
         """Return whether a change failed or the run stopped itself, as when it cannot write its journal."""
         return bool(self.counts[Result.FAILED] or self.halted)
@@ -438,7 +454,7 @@ class Report:
         """Return the exit status of a process that did this and nothing else."""
         if self.interrupted:
             return EXIT_INTERRUPTED
-        return EXIT_PARTIAL if self.is_failed else EXIT_DONE
+        return EXIT_PARTIAL if self.is_failed or self.partial else EXIT_DONE
 
     @property
     def heading(self) -> str:
@@ -448,7 +464,11 @@ class Report:
     @property
     def totals(self) -> str:
         """Return the numbers that follow the heading, and why the run stopped itself."""
-        counts = [f"{number:,} {word}" for word, number in self.words.items()]
+        partial = describe_partial(self.partial)
+        counts = [
+            f"{number:,} {word}{partial if word == Result.APPLIED else ''}"
+            for word, number in self.words.items()
+        ]
         told = f": {self.plan.count(len(self.outcomes))}, {', '.join(counts)}" if counts else ""
         return f"{told}; {self.halted}" if self.halted else told
 
@@ -492,6 +512,11 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
     """Decide for one provider or consumer."""
     decision = edit.decide(state)
     return Change(subject, state, decision.after, decision.reason)
+
+
+def describe_partial(number: int) -> str:
+    """Return what follows the number of changes of which so many undo a part only; empty if none does."""
+    return f" ({number:,} in part: {OTHERS_STAY})" if number else ""
 
 
 def count_providers(number: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, Undone, find_undone
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result, describe_partial
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, wrap
@@ -189,9 +189,9 @@ class RunList:
             undone = self.undone.get(run.header.id)
             facts = _list_facts(
                 run.header,
-                run.state if undone is None else f"{undone.state} by run {undone.by}",
+                run.state if undone is None else f"{undone.state} {undone.runs}",
                 [
-                    f"{run.applied:,} of {run.changes:,} applied",
+                    f"{run.applied:,} of {run.changes:,} applied{describe_partial(run.partial)}",
                     *([f"{run.failed:,} failed or refused"] if run.failed else []),
                 ],
             )
@@ -236,7 +236,7 @@ def describe_run(run: Run) -> list[str]:
     header = run.header
     counts = Counter(ending.word for ending in run.endings.values() if ending.result != Result.APPLIED)
     counts["without a result"] = len(run.intents) - len(run.endings)
-    numbers = [f"{run.applied:,} of {len(run.intents):,} applied"]
+    numbers = [f"{run.applied:,} of {len(run.intents):,} applied{describe_partial(run.partial)}"]
     numbers += [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
     return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
 
@@ -263,9 +263,9 @@ def _describe_state(run: Run) -> str:
     undone = find_undone(undos)
     if found := undone.get(run.header.id):
         if found.is_whole:
-            return f"undone by run {found.by}"
+            return f"undone {found.runs}"
         most = sum(map(run.may_be_written, run.intents.values()))
-        state = f"{found.state}: {found.number:,} of {most:,}, by run {found.by}"
+        state = f"{found.state}: {found.number:,} of {most:,}, {found.runs}"
         return state if run.state == "done" else f"{run.state}; {state}"
     tried = [undo for undo in undos if undo.header.undoes == run.header.id and undo.header.id not in undone]
     return f"{run.state}; undo {tried[-1].state}: run {tried[-1].header.id}" if tried else run.state

@@ -504,7 +504,9 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
                 facet for facet in step.facets if getattr(step.before, facet) != getattr(state, facet)
             }
         except ChangedSince as error:
-            changed.append(ChangedSince(error.name, error.gone, error.come, remedy=""))
+            changed.append(
+                ChangedSince(error.name, error.gone, error.come, remedy="", has_rest=error.has_rest)
+            )
             refused[change.uuid] = changed[-1]
             steps.append(change)
     force = f"batch run undo {run.header.undoes} --force"

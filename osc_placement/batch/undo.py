@@ -3,7 +3,7 @@
 
 An undo compares and restores what the run set, field by field, and leaves everything else as it is. Without
 ``force``, a provider or consumer is refused if somebody else has since set one of these fields; with it, the
-other ones are undone. A reshape is undone whole or not at all.
+other ones are undone, and it is refused only if there are none. A reshape is undone whole or not at all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
     FACETS,
+    OTHERS_STAY,
     Change,
     Decision,
     Edit,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:  # reading a journal needs the edit of an undo
     from osc_placement.batch.journal.run import Run
 
 FOUND_UNDONE: Final = "is as it was before"
-OTHERS_STAY: Final = "changed since; what others set stays"
 NOT_DONE: Final = "was not changed by the run"
+FORCE_HELPS: Final = "--force undoes the rest of what the run set there"
 #: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
@@ -57,16 +58,22 @@ _Cells = dict[tuple[str, ...], Any]
 
 
 class ChangedSince(PlacementError):
-    """Somebody else has since set what a run set; ``remedy`` says what can be done about it."""
+    """Somebody else has since set what a run set.
+
+    ``remedy`` says what can be done about it, and ``has_rest`` whether ``--force`` would undo a part.
+    """
 
     def __init__(
         self,
         name: str,
         gone: Sequence[str],
         come: Sequence[str],
-        remedy: str = "--force undoes the rest of what the run set there",
+        remedy: str = FORCE_HELPS,
+        *,
+        has_rest: bool = True,
     ) -> None:
         self.name = name
+        self.has_rest = has_rest
         self.gone = tuple(gone)
         self.come = tuple(come)
         if gone and come:
@@ -94,11 +101,18 @@ def describe_refusals(
     first = "the later runs first, in this order" if len(later) > 1 else "the later run first"
     others = len(refused) - sum(changed for _, changed in later)
     by = f" by {runs}{more}{f', {others} otherwise' if others > 0 else ''}" if runs else ""
+    partly = sum(each.has_rest for each in refused)
+    them = "it" if len(refused) == 1 else "them"
+    whose = them if partly == len(refused) else f"{partly} of them"
+    remedies = [f"undo {first}"] if runs else []
+    if partly:
+        remedies.append(
+            f"use {force}, which also undoes the parts of {whose} that are still as the run left them"
+        )
+    told = ", or ".join(remedies) or f"no part of {them} is still as the run left it"
     return (
         f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
-        f"{by}; {f'undo {first}, or ' if runs else ''}"
-        f"use {force}, which also undoes the parts of {'it' if len(refused) == 1 else 'them'} that are still "
-        "as the run left them"
+        f"{by}; {told}"
     )
 
 
@@ -178,7 +192,8 @@ class UndoStep(UncheckedEdit):
     """Plans a step of an undo again after a conflict.
 
     ``step`` is as it was planned. Without ``force``, a provider is refused if a field that the step changes
-    is neither as it was then nor as the step leaves it; with it, what nobody else has set since is undone.
+    is neither as it was then nor as the step leaves it; with it, what nobody else has set since is undone, if
+    there is anything.
     """
 
     title: str
@@ -191,14 +206,24 @@ class UndoStep(UncheckedEdit):
         return self.step.compared_facets
 
     def decide(self, state: ProviderState) -> Decision:
-        """Return the state without the change; raise ChangedSince if others changed it, unless ``force``."""
+        """Return the state without the change; raise ChangedSince if others changed it.
+
+        With ``force``, raise it only if nothing is left to undo.
+        """
         step = self.step
         back, planned = redo_change(step, state)
         if planned == state:
-            return Decision(back, FOUND_UNDONE if back == state else "")
-        if not (self.force or is_half_written(step, state)):
-            raise ChangedSince(step.subject.name, *describe_difference(planned, state))
-        return Decision(back, OTHERS_STAY)
+            # a part that was left when the step was planned is still left
+            stays = step.reason if step.reason == OTHERS_STAY else ""
+            return Decision(back, stays or (FOUND_UNDONE if back == state else ""))
+        if is_half_written(step, state):
+            return Decision(back)
+        has_rest = back != state
+        if self.force and has_rest:
+            return Decision(back, OTHERS_STAY)
+        remedy = FORCE_HELPS if has_rest else ""
+        difference = describe_difference(planned, state)
+        raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
 
 
 class UndoEdit(Recorded):
@@ -361,8 +386,8 @@ class OtherKind(PlacementError):
 def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterable[Run] = ()) -> Plan:
     """Plan the undo of a run.
 
-    Unless ``force``, refuse a provider if what the run set there was changed since; a warning of the plan
-    says how many these are.
+    Refuse a provider if what the run set there was changed since, with ``force`` only if nothing of it is
+    left to undo; a warning of the plan says how many these are.
 
     :param later: the runs that were started after it, the last first; none is read unless the warning is to
         name it
@@ -421,9 +446,10 @@ def _undo_step(
     back, left = undo_change(change, state)
     if left == state:
         return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
-    if force:
+    has_rest = back != state
+    if force and has_rest:
         return Change(subject, state, back, OTHERS_STAY), None
-    refusal = ChangedSince(subject.name, *describe_difference(left, state), remedy="")
+    refusal = ChangedSince(subject.name, *describe_difference(left, state), remedy="", has_rest=has_rest)
     return Change(subject, change.after, change.before, "changed since"), refusal
 
 

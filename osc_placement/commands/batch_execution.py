@@ -214,7 +214,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
                 self._summarized = plan
-                status = EXIT_PARTIAL if plan.untried or is_refused(plan) else EXIT_DONE
+                status = EXIT_PARTIAL if plan.untried or plan.partial or is_refused(plan) else EXIT_DONE
                 self.exit_status = _exit_status(parsed_args, plan, status)
                 steps = [step for step in plan.steps if step.facets or step.uuid in plan.untried]
                 return self.list_changes(

@@ -200,12 +200,12 @@ class ResumeRun(_RunCommand):
 class UndoRun(_RunCommand):
     """Undo a run: restore what every resource provider had before, as far as the run changed it.
 
-    What the run skipped, or the server refused, is left as it is, even if others have made the same change
-    since. If somebody has since changed what the run changed, the resource provider is refused and the
-    difference is shown; --force restores the parts that are still as the run left them and keeps the changes
-    of others. What others have since set to the very value that the run set counts as set by the run, and is
-    undone. An undo is a run and can be undone itself. A reshape is undone in one transaction and cannot be
-    forced.
+    What the run skipped, or the server refused, is left as it is, even if others have made the same
+    change since. If somebody has since changed what the run changed, the resource provider is refused
+    and the difference is shown; --force restores the parts that are still as the run left them and keeps
+    the changes of others, and the exit status is 3 if there are any. What others have since set to the
+    very value that the run set counts as set by the run, and is undone. An undo is a run and can be
+    undone itself. A reshape is undone in one transaction and cannot be forced.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -40,6 +40,8 @@ _OWNER_ONLY: Final = 0o600
 _Read = TypeVar("_Read")
 #: the members of the summary in the last record
 _SUMMARY: Final = {"state": str, "changes": int, "applied": int, "failed": int}
+#: one that is missing if it is 0
+_MORE_OF_SUMMARY: Final = {"partial": int}
 #: runs that are named where a shortened ID stands for several
 _MOST_CANDIDATES: Final = 5
 #: bytes at the end of a journal, in which its last line and the sum of the line before it are
@@ -129,7 +131,8 @@ class Journal:
             # takes 0.3 s for 10,000 changes; they are left out if the journal cannot be read
             with contextlib.suppress(OSError, JournalError):
                 found = parse(self.path, self.path.read_bytes()[: self._end]).summary
-                summary = {"summary": {name: getattr(found, name) for name in _SUMMARY}}
+                numbers = {name: getattr(found, name) for name in _SUMMARY}
+                summary = {"summary": numbers | ({"partial": found.partial} if found.partial else {})}
         try:
             self._append(
                 {
@@ -310,11 +313,12 @@ def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[st
             return None
         summary = json.loads(last)["summary"]
         check_types(summary, _SUMMARY)
+        check_types(summary, _MORE_OF_SUMMARY, optional=True)
         if summary["state"] == "refused":  # as earlier versions called it, whatever was applied
             summary["state"] = name_refused(summary["applied"])
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
-    return {name: summary[name] for name in _SUMMARY}
+    return {name: summary.get(name) or 0 for name in (*_SUMMARY, *_MORE_OF_SUMMARY)}
 
 
 def _is_locked(file: IO[bytes]) -> bool:

@@ -16,7 +16,7 @@ from osc_placement.batch.journal.record import (
     edit_from_json,
     selection_from_json,
 )
-from osc_placement.batch.plan import REFUSED, Change, Edit, Result
+from osc_placement.batch.plan import OTHERS_STAY, REFUSED, Change, Edit, Result
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Summary:
 
     :ivar changes: number of providers and consumers that it plans to change; some may be ``applied``, others
         may have ``failed``
+    :ivar partial: number of those applied of which an undo left a part, as others set it since
     """
 
     header: Header
@@ -104,6 +105,7 @@ class Summary:
     changes: int
     applied: int
     failed: int
+    partial: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +177,18 @@ class Run:
         return sum(ending.result is Result.FAILED for ending in self.endings.values())
 
     @property
+    def partial(self) -> int:
+        """Return how many changes were applied in part, as an undo leaves what others set since."""
+        return sum(
+            ending.result is Result.APPLIED and self.intents[uuid].reason == OTHERS_STAY
+            for uuid, ending in self.endings.items()
+        )
+
+    @property
     def summary(self) -> Summary:
         """Return the run without its changes."""
-        return Summary(self.header, self.state, len(self.intents), self.applied, self.failed)
+        numbers = len(self.intents), self.applied, self.failed, self.partial
+        return Summary(self.header, self.state, *numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +196,27 @@ class Undone:
     """What later runs undid of a run.
 
     :ivar by: ID of the last run that undid something of it, or all of it if one did
-    :ivar number: of changes that are undone
     :ivar is_whole: whether nothing of it is left to undo
+    :ivar parts: IDs of the runs that undid something of it, the first first, each with the number of changes
+        that it undid whole
     """
 
     by: str
-    number: int
     is_whole: bool
+    parts: tuple[tuple[str, int], ...]
+
+    @property
+    def number(self) -> int:
+        """Return how many changes are undone."""
+        return sum(number for _, number in self.parts)
+
+    @property
+    def runs(self) -> str:
+        """Return the runs in words; if several undid changes, each with their number."""
+        named = [(run_id, number) for run_id, number in self.parts if number]
+        if len(named) < 2:
+            return f"by run {self.by}"
+        return "by " + " and ".join(f"run {run_id} ({number:,})" for run_id, number in named)
 
     @property
     def state(self) -> str:
@@ -216,13 +241,17 @@ def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:
         lost, more = found.get(run.header.id), found.get(run.header.undoes or "")
         if not run.header.undoes or (lost and lost.is_whole):
             continue
-        number = run.applied - (lost.number if lost else 0)
-        is_whole = run.state == "done" and lost is None
+        # a change of which a part was left is not undone
+        number = max(0, run.applied - run.partial - (lost.number if lost else 0))
+        is_whole = run.state == "done" and not run.partial and lost is None
+        if number == 0 and not (run.partial or is_whole):
+            continue
+        by = run.header.id
+        parts: tuple[tuple[str, int], ...] = ((run.header.id, number),)
         if more:
-            by = run.header.id if is_whole and not more.is_whole else more.by
-            found[run.header.undoes] = Undone(by, more.number + number, is_whole or more.is_whole)
-        elif number > 0 or is_whole:
-            found[run.header.undoes] = Undone(run.header.id, number, is_whole)
+            by = by if is_whole and not more.is_whole else more.by
+            is_whole, parts = is_whole or more.is_whole, parts + more.parts
+        found[run.header.undoes] = Undone(by, is_whole, parts)
     return found
 
 

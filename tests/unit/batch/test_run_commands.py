@@ -13,7 +13,7 @@ from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.page import rows_of_plan, rows_of_report, rows_of_run
-from osc_placement.batch.plan import make_plan
+from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
 from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
 from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import PlacementError
@@ -43,9 +43,9 @@ class Runs:
         plan = make_plan(edit, read_with(self.cloud)(self.cloud.providers, edit.facets))
         return record(self.cloud, journal.state_directory(), plan).stem
 
-    def undo(self, run_id):
+    def undo(self, run_id, *, force=False):
         """Return the ID of an undo of a run."""
-        plan = plan_undo(journal.read(run_id), read_with(self.cloud))
+        plan = plan_undo(journal.read(run_id), read_with(self.cloud), force=force)
         return record(self.cloud, journal.state_directory(), plan, undoes=run_id).stem
 
     def touch(self, ratio, *names):
@@ -135,8 +135,58 @@ def test_run_names_the_undo_that_counts_and_no_earlier_one(runs):
     assert state_of(run) == f"partly undone: 2 of 3, by run {part}"
     runs.touch(4.0, "c")
     whole = runs.undo(run)
-    assert state_of(run) == f"undone by run {whole}"
+    assert state_of(run) == f"undone by run {part} (2) and run {whole} (1)"
     assert [state for state, _ in list_states()] == ["undone", "refused", "partly done", "done"]
+
+
+def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
+    """The run, its undo, the summary and the exit status tell how many changes were undone in part."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    runs.cloud.touch("b", inventories={"VCPU": processors(4.0)["VCPU"] | {"reserved": 2}})
+    plan = plan_undo(journal.read(run), read_with(runs.cloud), force=True)
+    told = " (1 in part: changed since; what others set stays)"
+    assert plan.totals == f": 3 resource providers to change{told}"
+    undo = runs.undo(run, force=True)
+    assert list_states() == [("partly undone", undo), ("done", "")]
+    assert state_of(run) == f"partly undone: 2 of 3, by run {undo}"
+    assert describe_run(journal.read(undo))[-1] == f"changes:   3 of 3 applied{told}"
+    assert f"changes:   3 of 3 applied{told}" in read_list(None, None, pytest.fail).describe(200)
+
+
+def test_forced_undo_that_leaves_a_part_ends_with_status_3(runs):
+    """Also where it leaves all, which is refused, and there is no run then."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    runs.cloud.touch("b", inventories={"VCPU": processors(4.0)["VCPU"] | {"reserved": 2}})
+    job = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
+    report = execute_plan(runs.cloud, job.plan)
+    assert report.totals.startswith(": 3 resource providers, 3 applied (1 in part: ")
+    assert report.exit_status == EXIT_PARTIAL
+    job = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
+    assert not job.is_needed
+    report = execute_plan(runs.cloud, job.plan)
+    assert report.totals == ": 3 resource providers, 2 unchanged, 1 refused"
+    assert report.exit_status == EXIT_PARTIAL
+
+
+def test_run_that_was_undone_in_parts_names_each_undo_with_its_number(runs):
+    """The last one alone did not undo it."""
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "c")
+    first = runs.undo(run)
+    runs.touch(4.0, "c")
+    last = runs.undo(run)
+    assert state_of(run) == f"undone by run {first} (2) and run {last} (1)"
+
+
+def test_force_is_advised_only_for_changes_of_which_it_undoes_a_part(runs):
+    """A change whose every field was set again has none."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    theirs = {"VCPU": processors(9.0)["VCPU"] | {"reserved": 1}}
+    runs.cloud.touch("a", inventories=theirs)
+    advice = "use --force, which also undoes the parts of {} that are still as the run left them"
+    assert warning_of_undo(runs, run) == ("1 of 3", "", advice.format("it"))
+    runs.cloud.touch("b", inventories={"VCPU": processors(9.0)["VCPU"] | {"reserved": 2}})
+    assert warning_of_undo(runs, run) == ("2 of 3", "", advice.format("1 of them"))
 
 
 def test_the_title_of_an_undo_names_one_run_and_what_that_did(runs):
@@ -155,7 +205,7 @@ def warning_of_undo(runs, run_id):
     plan = service.undo(runs.cloud, run_id, read_with(runs.cloud)).plan
     (warning,) = plan.warnings
     reason = warning.partition(" changes will not be undone, because what the run set was changed since")
-    return reason[0], *reason[2].partition("use --force")[0].removesuffix(", or ").split("; ")
+    return reason[0], *reason[2].split("; ")
 
 
 def test_undo_names_the_later_runs_that_set_the_same(runs):
@@ -163,10 +213,10 @@ def test_undo_names_the_later_runs_that_set_the_same(runs):
     run = runs.set_ratio(4.0)
     assert service.undo(runs.cloud, run, read_with(runs.cloud)).plan.warnings == ()
     runs.touch(9.0, "c")
-    assert warning_of_undo(runs, run) == ("1 of 3", "", "")
+    assert warning_of_undo(runs, run) == ("1 of 3", "", "no part of it is still as the run left it")
     # what is as the run left it now is not in the way
     runs.undo(runs.set_ratio(5.0))
-    assert warning_of_undo(runs, run) == ("1 of 3", "", "")
+    assert warning_of_undo(runs, run) == ("1 of 3", "", "no part of it is still as the run left it")
     later = [runs.set_ratio(6.0)]
     assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", "undo the later run first")
     later += [runs.set_ratio(ratio) for ratio in (7.0, 8.0, 2.0, 3.0)]

@@ -21,7 +21,7 @@ from osc_placement.batch.journal import file
 from osc_placement.batch.journal.checksum import chain_line, read_sum
 from osc_placement.batch.journal.run import parse
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.batch.undo import NOT_DONE, UndoEdit, plan_undo
@@ -323,7 +323,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
     (warning,) = plan.warnings
     assert warning == (
         "13 of 14 changes will not be undone, because what the run set was changed since; "
-        "use --force, which also undoes the parts of them that are still as the run left them"
+        "no part of them is still as the run left it"
     )
     assert {str(error) for error in plan.refused.values()} == {
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
@@ -337,7 +337,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
     assert [outcome.result for outcome in report.outcomes] == [Result.APPLIED] + 13 * [Result.FAILED]
     assert cloud.facets[names[0]]["inventories"] == processors(1.0)
     assert cloud.facets[names[1]]["inventories"] == processors(9.0)
-    assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
+    assert undo(cloud, tmp_path, run_id, force=True).exit_status == EXIT_PARTIAL
     assert cloud.facets[names[1]]["inventories"] == processors(9.0)
 
 
@@ -379,7 +379,7 @@ def test_allocations_of_consumers_are_run_resumed_and_undone_the_same_way(tmp_pa
     assert journal.read(run_id, tmp_path).intents["c1"] == change
     cloud.claims["c1"]["allocations"]["p2"] = {"resources": {"DISK_GB": 5}}
     assert "p2:DISK_GB=5" in str(undo(cloud, tmp_path, run_id).outcomes[0].error)
-    assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
+    assert undo(cloud, tmp_path, run_id, force=True).exit_status == EXIT_PARTIAL
     assert cloud.claims["c1"]["allocations"] == {"p2": {"resources": {"DISK_GB": 5}}}
 
 
@@ -421,8 +421,8 @@ def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
     )
     (warning,) = plan.warnings
     assert warning == (
-        "1 of 1 changes will not be undone, because what the run set was changed since; use batch run "
-        "undo r --force, which also undoes the parts of it that are still as the run left them"
+        "1 of 1 changes will not be undone, because what the run set was changed since; no part "
+        "of it is still as the run left it"
     )
     assert cloud.facets["a"]["inventories"] == processors(9.0)
     assert journal.read(run_id, tmp_path).pending
@@ -540,17 +540,27 @@ def test_what_undos_undid_is_counted_as_far_as_it_is_undone(tmp_path):
         return journal.Summary(replace(header, id=run, undoes=undoes), state, 50, applied, 50 - applied)
 
     runs = [make("1", None, "done", 50), make("2", "1", "partly done", 40)]
-    assert journal.find_undone(runs) == {"1": journal.Undone("2", 40, False)}
+    assert journal.find_undone(runs) == {"1": journal.Undone("2", False, (("2", 40),))}
     runs.append(make("3", "1", "unfinished", 3))
-    assert journal.find_undone(runs) == {"1": journal.Undone("3", 43, False)}
+    both = journal.Undone("3", False, (("2", 40), ("3", 3)))
+    assert journal.find_undone(runs) == {"1": both}
+    assert (both.number, both.runs) == (43, "by run 2 (40) and run 3 (3)")
     refused = make("4", "1", "refused", 0)
-    assert journal.find_undone([*runs, refused]) == {"1": journal.Undone("3", 43, False)}
+    assert journal.find_undone([*runs, refused]) == {"1": both}
     part = make("4", "2", "partly done", 15)
     undone = journal.find_undone([*runs, part])
-    assert undone == {"1": journal.Undone("3", 28, False), "2": journal.Undone("4", 15, False)}
+    assert undone == {
+        "1": journal.Undone("3", False, (("2", 25), ("3", 3))),
+        "2": journal.Undone("4", False, (("4", 15),)),
+    }
     assert {each.state for each in undone.values()} == {"partly undone"}
     whole = make("5", "1", "done", 7)
-    assert journal.find_undone([*runs, refused, whole])["1"] == journal.Undone("5", 50, True)
+    undone = journal.find_undone([*runs, refused, whole])["1"]
+    assert undone == journal.Undone("5", True, (("2", 40), ("3", 3), ("5", 7)))
+    partly = replace(make("4", "1", "done", 7), partial=5)
+    assert journal.find_undone([*runs, partly])["1"] == journal.Undone(
+        "4", False, (("2", 40), ("3", 3), ("4", 2))
+    )
     part_of_whole = make("6", "5", "partly done", 2)
     assert journal.find_undone([*runs, whole, part_of_whole])["1"].is_whole is False
 
