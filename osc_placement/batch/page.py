@@ -68,7 +68,7 @@ def rows_of_plan(plan: Plan) -> list[Row]:
     """Return a row for each step that would be made, or cannot be."""
     untried = plan.untried
     return [
-        Row(step, REFUSED if step.uuid in plan.refused else Result.FAILED, str(untried[step.uuid]))
+        Row(plan.show(step), REFUSED if step.uuid in plan.refused else Result.FAILED, str(untried[step.uuid]))
         if step.uuid in untried
         else Row(step, "", step.reason)
         for step in plan.steps
@@ -80,7 +80,7 @@ def rows_of_report(report: Report) -> list[Row]:
     """Return a row for each outcome."""
     return [
         Row(
-            outcome.change,
+            report.plan.show(outcome.change),
             outcome.word,
             str(outcome.error or "; ".join(filter(None, (outcome.change.reason, outcome.note)))),
         )

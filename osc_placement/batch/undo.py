@@ -405,6 +405,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     unreadable: dict[str, Exception] = {}
     refused: dict[str, ChangedSince] = {}
     strange: list[tuple[Change, ProviderState]] = []
+    shown: dict[str, Change] = {}
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
@@ -415,6 +416,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         if refusal:
             refused[step.uuid] = refusal
             strange.append((change, reading.state))
+            shown[step.uuid] = Change(step.subject, reading.state, step.after)
     warnings = (
         (describe_refusals(list(refused.values()), len(changes), later=find_later(strange, later)),)
         if refused
@@ -430,6 +432,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         edits_of(edit, tuple(steps)),
         warnings=warnings,
         is_staged=run.header.kind == APPLY,
+        found=shown,
     )
     return refuse_gone(plan)
 
@@ -450,7 +453,8 @@ def _undo_step(
     if force and has_rest:
         return Change(subject, state, back, OTHERS_STAY), None
     refusal = ChangedSince(subject.name, *describe_difference(left, state), remedy="", has_rest=has_rest)
-    return Change(subject, change.after, change.before, "changed since"), refusal
+    # what is as it was before already is no part of the step
+    return Change(subject, left, undo_change(change, left)[0], "changed since"), refusal
 
 
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:

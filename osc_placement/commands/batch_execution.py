@@ -389,10 +389,11 @@ class StateColumn(FormattableColumn[Any]):
 
 
 def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
-    found = list_differences(step.before, step.after)
+    shown = plan.show(step)
+    found = list_differences(shown.before, shown.after)
     facets = plan.edit.facets
-    before = StateColumn(_state_cell(step.before, facets), (each.before for each in found))
-    after = StateColumn(_state_cell(step.after, facets), (each.after for each in found))
+    before = StateColumn(_state_cell(shown.before, facets), (each.before for each in found))
+    after = StateColumn(_state_cell(shown.after, facets), (each.after for each in found))
     return step.uuid, step.subject.name, before, after, _reason(plan, step, note)
 
 
@@ -404,7 +405,8 @@ def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
 
 
 def _flat_cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
-    gone, come = describe_difference(step.before, step.after)
+    shown = plan.show(step)
+    gone, come = describe_difference(shown.before, shown.after)
     return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(plan, step, note)
 
 

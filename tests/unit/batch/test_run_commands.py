@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from osc_placement.batch import journal, service
+from osc_placement.batch.difference import list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
@@ -187,6 +188,22 @@ def test_force_is_advised_only_for_changes_of_which_it_undoes_a_part(runs):
     assert warning_of_undo(runs, run) == ("1 of 3", "", advice.format("it"))
     runs.cloud.touch("b", inventories={"VCPU": processors(9.0)["VCPU"] | {"reserved": 2}})
     assert warning_of_undo(runs, run) == ("2 of 3", "", advice.format("1 of them"))
+
+
+def test_refused_change_of_an_undo_shows_what_is_there(runs):
+    """Not what the run left, and nothing that is as it was before the run already."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    runs.cloud.touch("a", inventories={"VCPU": processors(1.0)["VCPU"] | {"reserved": 2}})
+    plan = plan_undo(journal.read(run), read_with(runs.cloud))
+    wanted = ["VCPU:reserved from 2 to 0"]
+    for rows in (rows_of_plan(plan), rows_of_report(execute_plan(runs.cloud, plan))):
+        (row,) = [row for row in rows if row.result == "refused"]
+        assert list(map(str, list_differences(row.change.before, row.change.after))) == wanted
+    undo = record(runs.cloud, journal.state_directory(), plan, undoes=run)
+    (row,) = [row for row in rows_of_run(journal.read(undo.stem)) if row.result == "refused"]
+    assert list(map(str, list_differences(row.change.before, row.change.after))) == [
+        "VCPU:reserved from 1 to 0"
+    ]
 
 
 def test_the_title_of_an_undo_names_one_run_and_what_that_did(runs):
