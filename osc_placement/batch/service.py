@@ -166,7 +166,7 @@ class Job:
     @property
     def is_needed(self) -> bool:
         """Return whether there is anything to write or, of a run that is resumed, to record."""
-        return bool(self.plan.changes) or self.resumed is not None
+        return bool(self.plan.changes or (self.resumed is not None and self.plan.steps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,9 @@ def run_job(
     execution: Execution,
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Run:
-    """Record a job in a journal, and carry it out."""
+    """Record a job in a journal, and carry it out; write nothing to that of a run with nothing left to do."""
+    if job.resumed is not None and not job.is_needed:
+        return Run(execute_plan(client, job.plan), job.resumed.id, is_resumed=True)
     recorder = service.start(client, job, execution.directory)
     pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
     execution.begun.set()

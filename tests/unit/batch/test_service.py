@@ -10,6 +10,8 @@ from osc_placement.batch import journal, service
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, make_plan
 from osc_placement.batch.service import WrongServer
+from osc_placement.migrate import runner
+from osc_placement.migrate.runner import Execution
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import Cloud, make, read_with
 
@@ -83,6 +85,18 @@ def test_a_journal_is_locked_while_a_resume_is_planned_and_shown(cloud, job, tmp
         service.resume(cloud, run_id, read, dry_run=True, directory=tmp_path)
     with service.resume(cloud, run_id, read, directory=tmp_path) as again:
         assert again.is_needed
+
+
+def test_a_resume_with_nothing_to_do_writes_nothing(cloud, job, tmp_path):
+    """The run ended when its last change was made."""
+    run_id = stop_before_the_first_write(cloud, job, tmp_path)
+    runner.resume(cloud, run_id, Execution(directory=tmp_path))
+    path = tmp_path / f"{run_id}.jsonl"
+    content = path.read_bytes()
+    with service.resume(cloud, run_id, read_with(cloud), directory=tmp_path) as again:
+        assert not again.is_needed
+    runner.resume(cloud, run_id, Execution(directory=tmp_path))
+    assert path.read_bytes() == content
 
 
 def test_a_run_of_another_server_is_refused_and_its_journal_closed(cloud, job, tmp_path):
