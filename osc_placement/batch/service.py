@@ -33,7 +33,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.file import Journal
-from osc_placement.batch.journal.run import Header, JournalError, Run
+from osc_placement.batch.journal.run import Header, JournalError, Run, find_undone
 from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
@@ -274,9 +274,9 @@ def resume(
 ) -> Job:
     """Plan what is left of a run, in its own journal, which is locked unless it is a dry run.
 
-    If the run protects allocated capacity (`keeps_capacity`), pending changes are judged again by what is
-    allocated now, and if it keeps the traits that nova-compute reports (`keeps_managed`), by what it has
-    reported since.
+    A warning says if the run was undone. If the run protects allocated capacity (`keeps_capacity`), pending
+    changes are judged again by what is allocated now, and if it keeps the traits that nova-compute reports
+    (`keeps_managed`), by what it has reported since.
     """
     recorder: Journal | None = None
     if dry_run:
@@ -294,6 +294,13 @@ def resume(
             plan = task.steps if task else plan_steps(title, done)
             return Job(plan, kind=kind, is_atomic=True, reshape=task, resumed=recorder)
         plan = plan_resume(run, read)
+        undone = find_undone(journal.read_undos(run.header.id, directory)).get(run.header.id)
+        if undone and plan.changes:
+            warning = (
+                f"Run {run.header.id} was {undone.state} {undone.runs}; its resume makes the changes that it "
+                "had not made, and none that was undone"
+            )
+            plan = replace(plan, warnings=(warning, *plan.warnings))
         if run.header.settings.get("keeps_capacity"):
             plan = judge_capacity(
                 client, plan, allow_overcommitted=allow_overcommitted, concurrency=concurrency

@@ -17,7 +17,7 @@ from osc_placement.batch.page import rows_of_plan, rows_of_report, rows_of_run
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
 from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
 from osc_placement.batch.undo import plan_undo
-from osc_placement.errors import PlacementError
+from osc_placement.errors import Forbidden, PlacementError
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import SERVER, Cloud, read_with, record
 
@@ -204,6 +204,27 @@ def test_refused_change_of_an_undo_shows_what_is_there(runs):
     assert list(map(str, list_differences(row.change.before, row.change.after))) == [
         "VCPU:reserved from 1 to 0"
     ]
+
+
+def test_resume_of_a_run_that_was_undone_warns_of_it(runs):
+    """It would change what the run had not changed, which nobody expects of a run that is undone."""
+
+    def fail(uuid):
+        if uuid == "c":
+            raise Forbidden(403, "not yours", method="PUT")
+
+    runs.cloud.before_write = fail
+    run = runs.set_ratio(4.0)
+    runs.cloud.before_write = lambda _uuid: None
+    read = read_with(runs.cloud)
+    assert service.resume(runs.cloud, run, read, dry_run=True).plan.warnings == ()
+    undo = runs.undo(run)
+    plan = service.resume(runs.cloud, run, read, dry_run=True).plan
+    assert plan.warnings == (
+        f"Run {run} was undone by run {undo}; its resume makes the changes that it had not made, and none "
+        "that was undone",
+    )
+    assert len(plan.changes) == 1
 
 
 def test_the_title_of_an_undo_names_one_run_and_what_that_did(runs):
