@@ -316,16 +316,23 @@ def _names_in(subject: str) -> list[str]:
 def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) -> list[str]:
     """Return a line for each reason, with the first subject that has it and the number of the others.
 
-    Reasons are the same if they differ in UUIDs and names only.
+    Reasons are the same if they differ in UUIDs and names only. If they name different objects, these have
+    no UUID in the line, as that of the first would stand for all.
 
     :param reasons: label, subject, text, and the names in both
     """
     groups: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    objects: dict[tuple[str, ...], set[str]] = {}
     for label, subject, text, names in reasons:
         kind, same = subject, text
         for name in filter(None, names):
             kind, same = kind.replace(name, ""), same.replace(name, "")
-        groups.setdefault((label, kind, _UUID.sub("", same)), []).append((subject, text))
+        key = (label, kind, _UUID.sub("", same))
+        groups.setdefault(key, []).append((subject, text))
+        objects.setdefault(key, set()).add(same)
+    for key, texts in groups.items():
+        if len(objects[key]) > 1:
+            texts[0] = texts[0][0], _UUID.sub("<UUID>", texts[0][1])
     return [
         # not the subject a second time
         f"{label}{first}{f' and {len(others):,} more' if others else ''}: "

@@ -100,6 +100,19 @@ def test_one_reason_of_many_failures_is_said_once_and_whole(count):
     assert text.endswith(LONG.strip())
 
 
+def test_one_line_for_failures_at_different_objects_names_none_of_them():
+    """The UUID of the first would stand for all; one that all have is named."""
+    uuids = [f"ad8c83f5-0000-4000-8000-00000000000{number}" for number in range(3)]
+
+    def tell(*named):
+        changes = [row.change for row in make_rows(len(named))]
+        rows = [Row(change, "failed", f"on '{uuid}'") for change, uuid in zip(changes, named, strict=True)]
+        return Page(WIDTH).describe(rows)[-1]
+
+    assert tell(*uuids) == "Failed: compute-00000 and 2 more: on '<UUID>'"
+    assert tell(uuids[0], uuids[0]) == f"Failed: compute-00000 and 1 more: on '{uuids[0]}'"
+
+
 @pytest.mark.parametrize(("count", "others"), [(1, ""), (14, " and 13 more")])
 def test_reason_that_begins_with_the_name_does_not_repeat_it(count, others):
     """Elsewhere in the reason the name stays."""
