@@ -80,7 +80,8 @@ class AggregateNames:
         except NoAnswer as failure:
             raise AggregateNotFound(
                 wanted,
-                f"the names of host aggregates cannot be read from the compute service: {failure.reason}",
+                "it cannot be looked up as the name of a host aggregate; give the UUID, or find out why the "
+                f"compute service does not list host aggregates: {failure.reason}",
             ) from failure
 
 
