@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from osc_placement.terminal.screen import name_path
+
 #: seconds between two looks at the control file
 _LOOK: Final = 0.2
 #: characters of a line of the control file in a message
@@ -168,7 +170,9 @@ class Gate:
             unread = (-1, error.errno or 0)
             if self._seen != unread:
                 self._seen = unread
-                self.on_event(f"{self._control} is not obeyed, as it cannot be read: {error.strerror}.")
+                self.on_event(
+                    f"{name_path(self._control)} is not obeyed, as it cannot be read: {error.strerror}."
+                )
             return
         if order is None:
             return
@@ -177,16 +181,16 @@ class Gate:
         for line in order.unknown:
             if line not in before.unknown:
                 self.on_event(
-                    f"{self._control} has a line that is ignored: {line[:_SHOWN]!r}. "
+                    f"{name_path(self._control)} has a line that is ignored: {line[:_SHOWN]!r}. "
                     "A line is one of: rate NUMBER (of changes a second), rate none, pause, go, stop."
                 )
         if order.is_paused != before.is_paused:
             self._on_pause(order.is_paused)
         if order.is_stopped:
-            self.on_event(f"Stopped by {self._control}.")
+            self.on_event(f"Stopped by {name_path(self._control)}.")
             self._closed.set()
         elif order.is_paused and not before.is_paused:
-            self.on_event(f"Paused by {self._control}; a line 'go' there goes on.")
+            self.on_event(f"Paused by {name_path(self._control)}; a line 'go' there goes on.")
         elif before.is_paused and not order.is_paused:
             self.on_event("Going on.")
         if order.rate != before.rate and order.rate is not None:

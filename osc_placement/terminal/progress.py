@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.screen import is_terminal, wrap_for
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -75,7 +75,7 @@ class ProgressBar:
         if self._is_terminal:
             if self._bar is None and now - self._started > _QUIET_SECONDS:
                 for line in self._notice:
-                    self.say(line)
+                    self._print(printable(line))
                 self._bar = self._draw()
             if self._bar is not None:
                 told = f"{rate:.0f}/s" if self._paused is None else _PAUSED
@@ -104,8 +104,12 @@ class ProgressBar:
             self._bar.update(self._bar.task_ids[0], rate=_PAUSED if is_paused else "")
 
     def say(self, text: str) -> None:
-        """Print a line, above the bar if one is drawn; safe for any thread."""
-        text = printable(text)
+        """Print a text, broken between words on a terminal, above the bar if one is drawn; thread-safe."""
+        if self._stream is not None:
+            for line in wrap_for(self._stream, printable(text)):
+                self._print(line)
+
+    def _print(self, text: str) -> None:
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif self._stream is not None:

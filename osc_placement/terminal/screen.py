@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import pathlib
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -90,6 +91,12 @@ def wrap_for(stream: TextIO, text: str) -> list[str]:
     """Return the lines of a text on a stream, broken between words on a terminal."""
     width = screen_of(stream).width
     return text.split("\n") if width is None else wrap_each(text, width)
+
+
+def name_path(path: pathlib.Path) -> str:
+    """Return a path as people are told it, with ~ for the home directory."""
+    home = pathlib.Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def tell(stream: TextIO | None, text: str) -> None:

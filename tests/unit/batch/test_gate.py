@@ -124,6 +124,15 @@ def test_control_file_that_cannot_be_read_is_told_once(tmp_path):
     assert gate.wait() == "stopped"
 
 
+def test_control_file_in_the_home_directory_is_named_with_a_tilde(tmp_path, monkeypatch):
+    """As the message that names it at first does."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    control, told = tmp_path / "run.control", []
+    control.write_text("stop\n")
+    Gate(control=control, on_event=told.append).wait()
+    assert told == ["Stopped by ~/run.control."]
+
+
 def test_stop_in_the_control_file_stops_the_gate(tmp_path):
     """The file stops the run as Ctrl-C does."""
     control = tmp_path / "control"

@@ -64,6 +64,15 @@ def test_say_prints_above_the_bar(at_once):
     assert "Paused by /tmp/[x]; a line 'go' there goes on." in lines
 
 
+def test_what_is_said_is_broken_between_words_on_a_terminal(monkeypatch):
+    """Messages about a control file name its path, which is long."""
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    with ProgressBar("Changing", 4, stream) as bar:
+        bar.say("Paused by ~/state/run.control; a line 'go' there goes on.")
+    assert stream.getvalue() == "Paused by ~/state/run.control; a line\n'go' there goes on.\n"
+
+
 def test_notice_is_printed_once_above_the_bar(at_once):
     """With the first item."""
     stream = Terminal()
