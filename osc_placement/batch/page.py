@@ -330,8 +330,8 @@ def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) ->
         key = (label, kind, _UUID.sub("", same))
         groups.setdefault(key, []).append((subject, text))
         objects.setdefault(key, set()).add(same)
-    for key, texts in groups.items():
-        if len(objects[key]) > 1:
+    for group, texts in groups.items():
+        if len(objects[group]) > 1:
             texts[0] = texts[0][0], _UUID.sub("<UUID>", texts[0][1])
     return [
         # not the subject a second time

@@ -18,7 +18,7 @@ from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result, describe_partial
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import align, cut, wrap
+from osc_placement.terminal.lines import align, cut, cut_middle, wrap
 from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import read_positive
 
@@ -31,6 +31,8 @@ SEE_ALL: Final = "(--long shows each of them)"
 _MOST_DAYS: Final = 500_000
 #: the width from which on a list of all clouds has all columns
 _WIDE: Final = 120
+#: characters of the ID of an undone run that are shown at least
+_LEAST_ID: Final = 8
 
 Complain = Callable[[JournalError], None]
 
@@ -142,8 +144,8 @@ class RunList:
         """Return lines with whole IDs, also those of the runs that were undone.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise, and then the number of applied changes if
-        some failed. A cloud has the address without ``http://``.
+        is left out wherever what a run did would be cut otherwise, and then how many changes failed or were
+        refused; the last line says so. A cloud has the address without ``http://``.
         """
         if not self.runs:
             return []
@@ -152,15 +154,16 @@ class RunList:
                 run.header.id,
                 f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
                 _state_of(run, self.undone),
-                f"{run.applied:,}",
+                f"{run.applied:,}" if run.applied == run.changes else f"{run.applied:,}/{run.changes:,}",
                 f"{run.failed:,}",
                 cut(printable(run.header.server.partition("://")[2]), max(24, width // 4)),
             ]
             for run in self.runs
         ]
-        heads = ["id", "started (UTC)", "state", "applied", "failed", "cloud"]
+        heads = ["id", "started (UTC)", "state", "applied", "not done", "cloud"]
         left_out = {5} if not with_clouds else {1, 3, 4} if width < _WIDE else set()
-        left_out |= set() if any(run.failed for run in self.runs) else {4}
+        is_shown = {3: True, 4: any(run.failed for run in self.runs)}
+        left_out |= set() if is_shown[4] else {4}
         taken = _measure(heads, rows, left_out)
         whats = [_name_undo(run.header) if run.header.undoes else run.header.edit.title for run in self.runs]
         if 1 not in left_out and taken + max(map(len, map(printable, whats))) > width:
@@ -168,9 +171,11 @@ class RunList:
             heads[0] = "id (time in UTC)"
             taken = _measure(heads, rows, left_out)
             if 4 not in left_out and taken + max(map(len, map(printable, whats))) > width:
-                left_out.add(3)
+                left_out.add(4)
                 taken = _measure(heads, rows, left_out)
-        return align(
+        hidden = [heads[number] for number in (3, 4) if number in left_out and is_shown[number]]
+        told = f"Not shown: {', '.join(hidden)} (--long shows them)"
+        lines = align(
             [
                 [cell for number, cell in enumerate(cells) if number not in left_out] + [what]
                 for cells, what in zip(
@@ -181,6 +186,7 @@ class RunList:
             ],
             width,
         )
+        return [*lines, *([told] if hidden else [])]
 
     def describe(self, width: int) -> list[str]:
         """Return all that is known of each run: a line for each fact, and an empty line between runs."""
@@ -210,11 +216,12 @@ def _name_undo(header: Header) -> str:
 
 
 def _describe_edit(header: Header, width: int) -> str:
-    """Return what a run did: of an undo as much as fits of the run that it undoes, and what that did."""
+    """Return what a run did: of an undo the run that it undoes, and what that did if it fits."""
     title = printable(header.edit.title)
     if not header.undoes or len(title) <= width:
         return title
-    return name if len(name := _name_undo(header)) <= width else title.replace(f"{header.undoes} ", "")
+    before = "undo of "
+    return before + cut_middle(header.undoes, max(_LEAST_ID, width - len(before)))
 
 
 def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:

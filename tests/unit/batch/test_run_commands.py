@@ -90,18 +90,21 @@ def test_list_of_runs_has_failures_where_there_are_any(runs):
     """A list without any has no column of zeros, and one of all clouds has no space at 80 columns."""
     run = runs.set_ratio(4.0)
     server = journal.identify_server(SERVER)
-    assert "failed" not in read_list(server, None, pytest.fail).draw(80, with_clouds=False)[0]
+    assert "not done" not in read_list(server, None, pytest.fail).draw(80, with_clouds=False)[0]
     runs.touch(9.0, "b", "c")
     runs.undo(run)
-    head, _, undo = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
-    assert head.split()[-3:] == ["state", "failed", "what"]
-    assert undo.endswith(f"  partly done    2       undo of {run}")
+    head, _, undo, last = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
+    assert head.split()[-3:] == ["state", "applied", "what"]
+    assert undo.endswith(f"  partly done    1/3      undo of {run}")
+    assert last == "Not shown: not done (--long shows them)"
     head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
-    assert head.split()[-4:] == ["state", "applied", "failed", "what"]
-    assert undo.split()[1:5] == ["partly", "done", "1", "2"]
+    assert head.split()[-5:] == ["state", "applied", "not", "done", "what"]
+    assert undo.split()[1:5] == ["partly", "done", "1/3", "2"]
     found = read_list(server, None, pytest.fail)
-    assert "failed" not in found.draw(80, with_clouds=True)[0]
-    assert "failed" in found.draw(120, with_clouds=True)[0]
+    assert "not done" not in found.draw(80, with_clouds=True)[0]
+    assert found.draw(80, with_clouds=True)[-1] == "Not shown: applied, not done (--long shows them)"
+    assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-4:]}")
+    assert "not done" in found.draw(120, with_clouds=True)[0]
     assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed or refused")
 
 
@@ -300,7 +303,8 @@ def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
     """What a run did needs the space."""
     runs.set_ratio(2.0)
     lines = read_list(None, None, print).draw(80, with_clouds=True)
-    assert lines[-1].endswith("  placement.test/placement  ratio set VCPU=2.0")
+    assert lines[1].endswith("  placement.test/placement  ratio set VCPU=2.0")
+    assert lines[2:] == ["Not shown: applied (--long shows them)"]
     assert max(map(len, lines)) <= 80
 
 
