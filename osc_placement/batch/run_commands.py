@@ -32,7 +32,7 @@ _MOST_DAYS: Final = 500_000
 #: the width from which on a list of all clouds has all columns
 _WIDE: Final = 120
 #: characters of the ID of an undone run that are shown at least
-_LEAST_ID: Final = 8
+_LEAST_ID: Final = 6
 
 Complain = Callable[[JournalError], None]
 

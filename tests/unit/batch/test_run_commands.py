@@ -103,7 +103,7 @@ def test_list_of_runs_has_failures_where_there_are_any(runs):
     found = read_list(server, None, pytest.fail)
     assert "not done" not in found.draw(80, with_clouds=True)[0]
     assert found.draw(80, with_clouds=True)[-1] == "Not shown: applied, not done (--long shows them)"
-    assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-4:]}")
+    assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-3:]}")
     assert "not done" in found.draw(120, with_clouds=True)[0]
     assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed or refused")
 
