@@ -35,10 +35,10 @@ from osc_placement.batch.plan import (
     temporary_name,
 )
 from osc_placement.batch.recorder import NoRecorder, Recorder
-from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.repeat import Repeat, Replace
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_state
-from osc_placement.batch.stages import find_names_in_the_way, find_stages, find_widened
+from osc_placement.batch.stages import find_names_in_the_way, find_room, find_stages, find_widened
 from osc_placement.batch.transaction import (
     NotKnown,
     ProvidersTransaction,
@@ -62,6 +62,7 @@ from osc_placement.errors import (
     Unconfirmed,
     is_outcome_unknown,
 )
+from osc_placement.model import Provider
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
@@ -146,7 +147,9 @@ def execute_plan(
     elif any(isinstance(step.subject, Consumer) for step in plan.changes):
         client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
     is_changed = {step.uuid for step in plan.changes}
-    first = {step.uuid for step in [step for step in steps if step.uuid in is_changed][:canary]}
+    # one that is changed twice is not as planned before the others are
+    able = [step for step in steps if step.uuid in is_changed and step.uuid not in run.room]
+    first = {step.uuid for step in able[:canary]}
     outcomes = change([step for step in steps if step.uuid in first])
     if first:
         outcomes = run.verify(outcomes)
@@ -259,6 +262,12 @@ class _Run:
         self._widened: set[str] = set()
         #: by UUID, the changes of these that others were faster with, as they are recorded now
         self._replanned: dict[str, Change] = {}
+        #: by UUID, the inventories of providers that are created with less capacity than is allocated
+        self.room = find_room((*plan.done, *plan.changes)) if plan.is_staged else {}
+        #: by UUID, the changes that give those of them that are there the inventories that were planned
+        self._narrowing: dict[str, Change] = {}
+        #: the changes of these as they are recorded
+        self._created: dict[str, Change] = {}
 
     # outcomes
 
@@ -289,6 +298,8 @@ class _Run:
         `give_names_back` records it once more if that is true in the end.
         """
         uuid = outcome.change.uuid
+        if uuid in self._created:
+            outcome = replace(outcome, change=self._created[uuid])
         if uuid in self._widened:
             outcome = replace(outcome, untouched=False)
         self._ended.add(uuid)
@@ -329,13 +340,18 @@ class _Run:
         takers = [step for step in steps if step.uuid in waiting]
         outcomes = self._rename(find_names_in_the_way(takers, list(waiting.values())))
         ended = {outcome.change.uuid for outcome in outcomes}
-        for stage in find_stages([step for step in steps if step.uuid not in ended]):
+        is_tried: set[str] = set()
+        for stage in find_stages([step for step in steps if step.uuid not in ended], self.room):
             if any(isinstance(step.subject, Consumer) and step.after.allocations for step in stage):
                 outcomes += self._widen(waiting)
             refused = self._plan.refused
             if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
                 self.gate.halt("stopped because what is left depends on what failed")
             left = [self._replanned.get(step.uuid, step) for step in stage if step.uuid not in self._ended]
+            roomy = [step for step in left if step.uuid in self.room.keys() & waiting.keys() - is_tried]
+            is_tried |= {step.uuid for step in roomy}
+            outcomes += self._create_with_room(roomy)
+            left = [self._narrowing.get(step.uuid, step) for step in left if step not in roomy]
             # no bulk request renames, moves or deletes, or creates names
             single = [step for step in left if "identity" in step.facets and not step.is_creation]
             by_itself = ProvidersWriter(self._client, (), None)
@@ -386,6 +402,41 @@ class _Run:
 
         changes = find_widened(list(steps.values()))
         return map_many(widen, changes, threads=self._concurrency, on_result=self._on_outcome)
+
+    def _create_with_room(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Create providers with inventories that admit their consumers; return the outcomes of failures.
+
+        A provider gets its outcome with the inventories that were planned. If the run ends before that, it
+        has the others, which `find_room` finds again for a resume and an undo.
+        """
+
+        def create(step: Change) -> Iterator[Outcome]:
+            created = step
+
+            def plan_again(again: Change) -> None:
+                nonlocal created
+                created = replace(again, after=replace(again.after, inventories=step.after.inventories))
+                self._plan_again(created)
+
+            if self.gate.wait():
+                return
+            roomy = replace(step, after=replace(step.after, inventories=self.room[step.uuid]))
+            edit = Replace(self._plan.edit.title, roomy)
+            outcome = run_change(self._client, roomy, edit, self.gate.stop, plan_again)
+            if not outcome.untouched:
+                self._widened.add(step.uuid)
+            if outcome.result is Result.FAILED:
+                yield self._end(replace(outcome, change=created))
+            elif outcome.result is not Result.SKIPPED:
+                subject, found = outcome.change.subject, outcome.change.after
+                assert isinstance(subject, Provider)
+                if outcome.generation is not None:
+                    subject = replace(subject, generation=outcome.generation)
+                planned = replace(found, inventories=step.after.inventories)
+                self._narrowing[step.uuid] = Change(subject, found, planned)
+                self._created[step.uuid] = created
+
+        return map_many(create, steps, threads=self._concurrency, on_result=self._on_outcome)
 
     def give_names_back(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Give providers their names back that have temporary ones and were not changed.
@@ -469,7 +520,8 @@ class _Run:
                 yield self._end(Outcome(step, Result.APPLIED, 1, result))
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
-        edit = self._plan.edit_of(step)
+        is_narrowing = step.uuid in self._narrowing
+        edit = Repeat.of(step) if is_narrowing else self._plan.edit_of(step)
         written = set(self._plan.written.get(step.uuid, ()))
         written |= {"inventories"} if step.uuid in self._widened else set()
         return run_change(
@@ -485,7 +537,7 @@ class _Run:
 
     def _plan_again(self, change: Change) -> None:
         """Check and record a change that replaces the one planned, unless the planned one is to be kept."""
-        if not self._plan.replaces_intent(change):
+        if change.uuid in self._created or not self._plan.replaces_intent(change):
             return
         if change.facets:
             self._reselection.require(change)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,12 +26,28 @@ def make_room(state: ProviderState) -> dict[str, Inventory]:
     used: Counter[str] = Counter()
     for amounts in (state.allocations or {}).values():
         used.update(amounts)
-    inventories = dict(state.inventories or {})
-    for name, inventory in inventories.items():
-        if used[name] and not inventory.has_room(0, used[name]):
-            left = inventory.total - math.ceil(used[name] / inventory.allocation_ratio)
-            inventories[name] = replace(inventory, reserved=max(0, min(inventory.reserved, left)))
-    return inventories
+    return {
+        name: _lower_reserved(inventory, used[name]) for name, inventory in (state.inventories or {}).items()
+    }
+
+
+def admit(inventory: Inventory, amounts: Sequence[int]) -> Inventory:
+    """Return the inventory changed as far as needed to admit allocations of these amounts together."""
+    used = sum(amounts)
+    inventory = _lower_reserved(inventory, used)
+    if used and not inventory.has_room(0, used):
+        inventory = replace(inventory, allocation_ratio=float(math.ceil(used / inventory.total)))
+    if not all(inventory.fits_unit(amount) for amount in amounts):
+        most = max(inventory.max_unit, *amounts)
+        inventory = replace(inventory, min_unit=1, max_unit=most, step_size=1)
+    return inventory
+
+
+def _lower_reserved(inventory: Inventory, used: int) -> Inventory:
+    if not used or inventory.has_room(0, used):
+        return inventory
+    left = inventory.total - math.ceil(used / inventory.allocation_ratio)
+    return replace(inventory, reserved=max(0, min(inventory.reserved, left)))
 
 
 def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:

@@ -234,8 +234,9 @@ class Plan:
     nova-compute reports. ``selection`` is judged again before a provider is written, if there is one. It
     ``goes_on`` where a run was begun: what somebody else was faster with may be what that run wrote last.
     ``written`` has, by UUID, the facets of which it was found to have written a part. ``is_staged``: the
-    steps depend on each other, and are made in the stages that `batch.stages` finds. ``found`` has, by UUID,
-    the refused changes of an undo with what is there now in place of what was expected.
+    steps depend on each other, and are made in the stages that `batch.stages` finds; ``done`` has the changes
+    that the run made before it was resumed. ``found`` has, by UUID, the refused changes of an undo with what is
+    there now in place of what was expected.
     """
 
     edit: Edit
@@ -249,6 +250,7 @@ class Plan:
     selection: Selection | None = None
     goes_on: bool = False
     is_staged: bool = False
+    done: tuple[Change, ...] = ()
     written: Mapping[str, Set[Facet]] = field(default_factory=dict)
     found: Mapping[str, Change] = field(default_factory=dict)
 

@@ -56,6 +56,7 @@ from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
 from osc_placement.batch.select import read_states, read_usages
+from osc_placement.batch.stages import find_room
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
@@ -64,6 +65,7 @@ from osc_placement.batch.undo import (
     ReadStates,
     UndoEdit,
     describe_refusals,
+    has_room,
     name_refused,
     plan_undo,
     read_now,
@@ -484,6 +486,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     refused: dict[str, Exception] = {}
     changed: list[ChangedSince] = []
     written: dict[str, Set[Facet]] = {}
+    room = find_room(tuple(run.intents.values())) if run.header.kind == APPLY else {}
     # what could not be read when it was planned, its edit has to decide on
     more = () if all(change.facets for change in pending) else edit.facets
     for change, reading in zip(pending, read_now(pending, read, more), strict=True):
@@ -501,7 +504,10 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             steps.append(change)
             continue
         try:
-            step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
+            if has_room(state, room.get(change.uuid)):
+                step = replace(change, subject=reading.subject)
+            else:
+                step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
             steps.append(step)
             # a device that was changed since its release was planned
             is_changed = step.subject.generation != change.subject.generation
@@ -517,6 +523,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             refused[change.uuid] = changed[-1]
             steps.append(change)
     force = f"batch run undo {run.header.undoes} --force"
+    left = {step.uuid for step in steps}
     plan = Plan(
         edit,
         tuple(steps),
@@ -527,6 +534,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         selection=run.header.selects,
         goes_on=True,
         is_staged=run.header.kind == APPLY,
+        done=tuple(change for uuid, change in run.intents.items() if uuid not in left),
         written=written,
     )
     return refuse_gone(plan)

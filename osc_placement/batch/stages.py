@@ -8,13 +8,15 @@ The order follows from the changes alone, so that an undo and a resume find it a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, CustomName, ProviderState, read_identity
+from osc_placement.batch.holdings import admit
+from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, read_identity
+from osc_placement.model import Inventory, Provider
 
 
-def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
+def find_stages(steps: Sequence[Change], twice: Container[str] = ()) -> list[list[Change]]:
     """Return the steps in stages; those of one stage do not depend on each other.
 
     1. consumers that give up all they hold
@@ -25,6 +27,9 @@ def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
        they are changed otherwise; parents before children: a stage for each level
     6. providers that are deleted, children before parents: a stage for each level
     7. classes and traits that are deleted
+
+    A provider that is created, and has less capacity than its consumers hold, is in stage 3 with the
+    inventories of `find_room`, and in stage 5 again; ``twice`` has its UUID.
 
     A provider of stage 5 that also gets what a consumer of stage 4 needs has to be widened before that stage,
     see `find_widened`. No order serves two providers that exchange their places in a tree, of which one is
@@ -45,6 +50,8 @@ def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
         else:
             stage, level = 5 if _find_awaited(step, given_up) else 3, _depth(step, by_uuid, "after")
         stages.setdefault((stage, level), []).append(step)
+        if step.uuid in twice:
+            stages.setdefault((5, level), []).append(step)
     return [stages[rank] for rank in sorted(stages)]
 
 
@@ -73,6 +80,34 @@ def find_widened(steps: Sequence[Change]) -> list[Change]:
                 images = ProviderState(inventories=before), ProviderState(inventories=both)
                 widened.append(Change(step.subject, *images))
     return widened
+
+
+def find_room(steps: Sequence[Change]) -> dict[str, dict[str, Inventory]]:
+    """Return, by UUID, inventories for providers that are created with less capacity than is allocated.
+
+    Placement has such providers: the capacity was lowered after the claims, or nova-compute reserved a
+    one-time-use device for the instance that has it. It refuses the claims there, so they are made while the
+    providers have these inventories.
+    """
+    created = {
+        step.uuid: step.after.inventories
+        for step in steps
+        if isinstance(step.subject, Provider)
+        and step.before.identity == ABSENT
+        and step.after.identity
+        and step.after.inventories
+    }
+    claims: dict[tuple[str, str], list[int]] = {}
+    for step in steps if created else ():
+        if isinstance(step.subject, Consumer):
+            for uuid, amounts in (step.after.allocations or {}).items():
+                for name, amount in amounts.items() if uuid in created else ():
+                    claims.setdefault((uuid, name), []).append(amount)
+    room = {
+        uuid: {name: admit(each, claims.get((uuid, name), ())) for name, each in inventories.items()}
+        for uuid, inventories in created.items()
+    }
+    return {uuid: inventories for uuid, inventories in room.items() if inventories != created[uuid]}
 
 
 def _find_given_up(steps: Sequence[Change]) -> set[tuple[str, str]]:

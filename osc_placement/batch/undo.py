@@ -37,6 +37,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import KIND, Inventories, ReshapePlan, ReshapeRefused, Transfer, World
+from osc_placement.batch.stages import find_room
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
 
@@ -406,16 +407,23 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     refused: dict[str, ChangedSince] = {}
     strange: list[tuple[Change, ProviderState]] = []
     shown: dict[str, Change] = {}
+    room = find_room(intents) if run.header.kind == APPLY else {}
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
             steps.append(Change(change.subject, change.after, change.before, "could not be read"))
             continue
-        step, refusal = _undo_step(change, reading.subject, reading.state, force=force)
+        state = reading.state
+        if has_room(state, room.get(change.uuid)):
+            state = replace(state, inventories=change.after.inventories)
+        step, refusal = _undo_step(change, reading.subject, state, force=force)
+        if state is not reading.state and not refusal:
+            # what is planned again is compared with what is there
+            step = replace(step, before=replace(step.before, inventories=reading.state.inventories))
         steps.append(step)
         if refusal:
             refused[step.uuid] = refusal
-            strange.append((change, reading.state))
+            strange.append((change, state))
             shown[step.uuid] = Change(step.subject, reading.state, step.after)
     warnings = (
         (describe_refusals(list(refused.values()), len(changes), later=find_later(strange, later)),)
@@ -435,6 +443,16 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         found=shown,
     )
     return refuse_gone(plan)
+
+
+def has_room(state: ProviderState, room: Inventories | None) -> bool:
+    """Return whether a provider has the inventories that a run gives it until its consumers are there."""
+    found = state.inventories or {}
+    return (
+        room is not None
+        and found.keys() == room.keys()
+        and all(is_same_inventory(found[name], room[name]) for name in room)
+    )
 
 
 def _undo_step(

@@ -121,9 +121,10 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     if somebody changed them since they were read.
 
     What the server would refuse is told before anything is written, and not tried; the rest is done. Examples
-    are the deletion of what is in use and an allocation that does not fit. On a terminal, the command shows
-    what it would change and asks for confirmation. Elsewhere it asks nothing, so that scripts can use it, but
-    ``--prune`` needs ``--yes``.
+    are the deletion of what is in use and an allocation that does not fit into an existing resource provider.
+    One that is created gets all its consumers, even if they hold more than its capacity by now. On a
+    terminal, the command shows what it would change and asks for confirmation. Elsewhere it asks nothing, so
+    that scripts can use it, but ``--prune`` needs ``--yes``.
 
     It is a run like those of batch commands, with a journal: openstack resource provider batch run list,
     show, resume and undo take it.

@@ -15,7 +15,10 @@ from typing import Final
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
+from osc_placement.batch.capacity import Excess
+from osc_placement.batch.device import ONE_TIME_USE
 from osc_placement.batch.plan import Change, CustomName, Plan, read_identity
+from osc_placement.batch.stages import find_room
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
@@ -51,9 +54,35 @@ def judge(plan: Plan, now: Surroundings, *, allow_overcommitted: bool = False) -
         refused = {**plan.refused, **dict(after.find_refusals())}
         judged = advise(replace(plan, refused=refused), now.usages, allow_overcommitted=allow_overcommitted)
         if len(judged.refused) == len(plan.refused):
-            return judged
+            return replace(judged, warnings=(*judged.warnings, *_warn_of_overfull(judged)))
         # a warning may be about a change that is refused by now
         plan = replace(judged, warnings=plan.warnings)
+
+
+def _warn_of_overfull(plan: Plan) -> Iterator[str]:
+    """Warn of providers that are created with less capacity than their consumers hold.
+
+    A one-time-use device that is in use is no such provider: nova-compute reserves what the instance has.
+    """
+    changes = plan.changes
+    rooms = find_room(changes)
+    created = [change for change in changes if change.uuid in rooms]
+    used: dict[str, Counter[str]] = {}
+    for change in changes if created else ():
+        if isinstance(change.subject, Consumer):
+            for uuid, amounts in (change.after.allocations or {}).items():
+                used.setdefault(uuid, Counter()).update(amounts)
+    for change in created:
+        if ONE_TIME_USE in (change.after.traits or ()):
+            continue
+        inventories = change.after.inventories or {}
+        excesses = [
+            str(Excess(name, used[change.uuid][name], max(0, each.capacity)))
+            for name, each in inventories.items()
+            if not each.has_room(0, used[change.uuid][name])
+        ]
+        if excesses:
+            yield f"{change.subject.name}: {'; '.join(excesses)}"
 
 
 class _After:
@@ -63,6 +92,7 @@ class _After:
         self._now = now
         self._changes = plan.changes
         self._by_uuid = {change.uuid: change for change in self._changes}
+        self._created = {change.uuid for change in self._changes if change.is_creation}
         #: of the providers that are not created, because that is refused
         self._missing = {change.uuid: change.subject.name for change in plan.unreached}
         #: name and parent of each provider that exists
@@ -175,6 +205,8 @@ class _After:
         inventory = self._inventories_of(uuid).get(name)
         if inventory is None:
             return f"{provider} has no inventory of {name}"
+        if uuid in self._created:
+            return ""  # it is created with room for what it has according to the file
         if not inventory.fits_unit(amount):
             return (
                 f"{provider} gives {inventory.min_unit} to {inventory.max_unit} {name} in steps of "
