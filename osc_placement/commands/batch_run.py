@@ -12,7 +12,7 @@ from osc_placement import microversion
 from osc_placement.batch import journal, service
 from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.page import rows_of_run
-from osc_placement.batch.plan import EXIT_PARTIAL
+from osc_placement.batch.plan import APPLY, EXIT_PARTIAL
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
@@ -42,6 +42,7 @@ from osc_placement.commands.batch_execution import (
 from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import UsageError
+from osc_placement.state.read import judge_again
 from osc_placement.terminal.screen import screen_of, tell, write_lines
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
@@ -186,7 +187,7 @@ class ResumeRun(_RunCommand):
         return bool(parsed_args.header.settings.get("atomic"))
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        return service.resume(
+        job = service.resume(
             self.client,
             parsed_args.run,
             self.read_again(parsed_args),
@@ -195,6 +196,20 @@ class ResumeRun(_RunCommand):
             drop_managed=parsed_args.yes_drop_managed,
             concurrency=parsed_args.concurrency,
         )
+        if job.kind != APPLY or not job.plan.changes:
+            return job
+        is_allowed = parsed_args.allow_overcommitted or not parsed_args.header.settings.get("keeps_capacity")
+        try:
+            plan = judge_again(
+                self.client,
+                job.plan,
+                allow_overcommitted=is_allowed,
+                concurrency=parsed_args.concurrency,
+            )
+        except BaseException:
+            job.__exit__()
+            raise
+        return replace(job, plan=plan)
 
 
 class UndoRun(_RunCommand):
@@ -234,9 +249,8 @@ class UndoRun(_RunCommand):
         if job.kind == KIND:
             return job
         # the operator asked for the undo, so leaving less than is allocated is a warning and not a refusal
-        plan = service.judge_capacity(
-            self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency
-        )
+        judge = judge_again if job.kind == APPLY else service.judge_capacity
+        plan = judge(self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency)
         return replace(job, plan=plan)
 
 

@@ -17,7 +17,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
 from osc_placement.batch.capacity import Excess
 from osc_placement.batch.device import ONE_TIME_USE
-from osc_placement.batch.plan import Change, CustomName, Plan, read_identity
+from osc_placement.batch.plan import ABSENT, Change, CustomName, Plan, read_identity
 from osc_placement.batch.stages import find_room
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
@@ -92,7 +92,11 @@ class _After:
         self._now = now
         self._changes = plan.changes
         self._by_uuid = {change.uuid: change for change in self._changes}
-        self._created = {change.uuid for change in self._changes if change.is_creation}
+        self._created = {
+            change.uuid
+            for change in self._changes
+            if change.before.identity == ABSENT and change.after.identity
+        }
         #: of the providers that are not created, because that is refused
         self._missing = {change.uuid: change.subject.name for change in plan.unreached}
         #: name and parent of each provider that exists
@@ -104,7 +108,7 @@ class _After:
             if change.after.identity:
                 name, parent = read_identity(change.after.identity)
                 self._identities[change.uuid] = (name or "", parent)
-            else:
+            elif change.after.identity == ABSENT:  # None: it stays as it is
                 self._identities.pop(change.uuid, None)
 
     def _changes_of(self, kind: type) -> list[Change]:
@@ -114,7 +118,7 @@ class _After:
         """Yield the UUID of each change that the server would refuse, and why."""
         changes = self._changes_of(Provider)
         created = [change for change in changes if change.after.identity and "identity" in change.facets]
-        deleted = [change for change in changes if not change.after.identity]
+        deleted = [change for change in changes if change.after.identity == ABSENT]
         holders: dict[str, list[str]] = {}
         children: dict[str | None, list[str]] = {}
         for uuid, (name, parent) in self._identities.items():

@@ -247,6 +247,21 @@ def judge_run(
     return guard_devices(client, judged, concurrency=concurrency)
 
 
+def judge_again(
+    client: PlacementClient,
+    plan: Plan,
+    *,
+    allow_overcommitted: bool = False,
+    concurrency: int = CONCURRENCY,
+) -> Plan:
+    """Return the plan of a resume or undo of an apply, judged as that of an apply is."""
+    if not plan.changes:
+        return plan
+    providers = [Provider.from_json(each) for each in client.list_providers()]
+    current = Current(providers=tuple(providers))
+    return judge_run(client, plan, current, allow_overcommitted=allow_overcommitted, concurrency=concurrency)
+
+
 def _check(reading: StateReading) -> StateReading:
     if reading.error is not None:
         raise reading.error

@@ -299,3 +299,32 @@ def test_with_yes_a_terminal_is_not_asked(openstack, cloud, document):
     assert (status, "new" in cloud.names()) == (3, True)
     assert "[y/N]" not in terminal.shown
     assert terminal.shown.startswith("Refused: consumer")
+
+
+def test_a_resume_refuses_what_the_apply_refused(openstack, cloud, document):
+    """As long as the cause is there; the run stays partly done, and nothing is sent."""
+    told = claim_too_much(document, cloud)
+    document["allocations"][0]["project"] = "other"
+    assert openstack.run(*APPLY, text=yaml.safe_dump(document)).status == 3
+    for option in ("--dry-run", "--yes"):
+        resumed = openstack.run(*RUN, "resume", "--last", option, "-f", "json")
+        (row,) = resumed.json
+        assert told.split(": ")[1] in f"{row}"
+        assert (resumed.status, "1 refused" in resumed.err) == (3, True)
+    assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "partly done"
+    document["allocations"].pop(0)
+    cloud.client.delete_allocations(cloud.consumers["r1"])
+    assert openstack.run(*RUN, "resume", "--last", "--yes").status == 0
+
+
+def test_the_undo_of_an_apply_refuses_what_the_server_would_refuse(openstack, cloud, document):
+    """A trait that another host has since is not deleted; the plan says so."""
+    document["traits"].append("CUSTOM_COOLED")
+    assert openstack.run(*APPLY, text=yaml.safe_dump(document)).status == 0
+    generation = cloud.client.show_provider(cloud.uuids["r2-host"])["generation"]
+    cloud.client.set_provider_traits(cloud.uuids["r2-host"], ["CUSTOM_COOLED"], generation)
+    for option in ("--dry-run", "--yes"):
+        undone = openstack.run(*RUN, "undo", "--last", option, "-f", "json")
+        (row,) = undone.json
+        assert "resource providers have it: r2-host" in f"{row}"
+        assert (undone.status, "1 refused" in undone.err) == (3, True)

@@ -168,7 +168,7 @@ def test_undo_refuses_a_created_provider_that_others_changed(openstack, client, 
     assert client.list_provider_traits(created)["traits"] == ["CUSTOM_RACK"]
 
 
-def test_undo_of_a_prune_fails_for_a_name_that_is_taken(openstack, client, cloud, undo):
+def test_undo_of_a_prune_refuses_a_name_that_is_taken(openstack, client, cloud, undo):
     """The name belongs to somebody else by now; what does not depend on it comes back."""
     part = openstack.run(*EXPORT, "--name", "r1-*").out
     assert openstack.run(*APPLY, "--prune", "--yes", text=part).status == 0
@@ -176,7 +176,7 @@ def test_undo_of_a_prune_fails_for_a_name_that_is_taken(openstack, client, cloud
     undone = undo()
     assert undone.status == 3
     results = {row["name"]: (row["result"], row["error"]) for row in undone.json}
-    assert results["r2-host"][0] == "failed"
+    assert results["r2-host"][0] == "refused"
     assert "r2-host" in results["r2-host"][1]
 
 
