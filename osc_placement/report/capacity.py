@@ -30,8 +30,11 @@ class Amounts:
 
     @property
     def percent(self) -> float | None:
-        """Return the percentage of the capacity that is used; None without capacity."""
-        return percent_of(self.used, self.capacity)
+        """Return the percentage that is used of what is used or free; None if there is neither.
+
+        Where nothing is free it is that of the capacity, more than 100 if more is used; None without capacity.
+        """
+        return percent_of(self.used, self.used + self.free if self.free else self.capacity)
 
     def add(self, stock: Stock) -> Amounts:
         """Return the sums with one more inventory added."""

@@ -7,7 +7,7 @@ from osc_placement.candidates.fit import make_request
 from osc_placement.candidates.image import UNKNOWN_IMAGE
 from osc_placement.candidates.query import Traits
 from osc_placement.errors import PlacementError
-from osc_placement.report.capacity import NO_AGGREGATE, sum_capacity
+from osc_placement.report.capacity import NO_AGGREGATE, Amounts, sum_capacity
 from osc_placement.report.flavor import groups_of_flavor
 from osc_placement.report.holdings import Holding, rank, sum_by_project
 from tests.unit.report.clouds import cloud, node, stock
@@ -140,3 +140,11 @@ def test_a_flavor_that_cannot_be_counted_is_refused(specs, problem):
     """FlavorUnclear is raised, and nothing else is counted in its place."""
     with pytest.raises(PlacementError, match=problem):
         want_with(**specs)
+
+
+def test_percentage_agrees_with_what_is_free():
+    """A device in use has no capacity, as it is reserved; another one is free."""
+    assert Amounts(capacity=1, used=1, free=1, reserved=1).percent == 50.0
+    assert Amounts(capacity=10, used=15, free=0).percent == 150.0
+    assert Amounts(capacity=0, used=1, free=0).percent is None
+    assert Amounts(capacity=10, used=4, free=6).percent == 40.0
