@@ -81,7 +81,8 @@ class DeviceRelease:
         if states and not any(ONE_TIME_USE in (state.traits or ()) for state in states):
             raise EditRefused(
                 f"No selected resource provider has the trait {ONE_TIME_USE}, so there is no device to "
-                "release; see what there is with: openstack resource provider device list"
+                "release; a host does not stand for its devices here, name those that were cleaned; see "
+                "what there is with: openstack resource provider device list HOST"
             )
 
     def decide(self, state: ProviderState) -> Decision:

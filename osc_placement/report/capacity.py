@@ -32,7 +32,7 @@ class Amounts:
     def percent(self) -> float | None:
         """Return the percentage that is used of what is used or free; None if there is neither.
 
-        Where nothing is free it is that of the capacity, more than 100 if more is used; None without capacity.
+        Where nothing is free it is that of the capacity, above 100 if more is used.
         """
         return percent_of(self.used, self.used + self.free if self.free else self.capacity)
 
