@@ -330,8 +330,8 @@ class ReleaseDevice(BatchCommand):
 
     Clean the devices first. A device is burned if it has the trait HW_PCI_ONE_TIME_USE, its total is reserved
     and nothing of it is allocated. One that is in use is refused, also if it was claimed after the plan was
-    made. Selected resource providers that are no such devices, or are not burned, are not changed. A host does
-    not stand for the devices below it, so that only devices that were cleaned are released.
+    made. Selected resource providers that are no such devices, or are not burned, are not changed. A host
+    does not stand for the devices below it, so that only devices that were cleaned are released.
 
     For example: openstack resource provider batch device release compute-1_0000:81:00.0
     """
