@@ -23,7 +23,7 @@ def read_options(path: str, *, is_usual: bool = False) -> Options:
     conf.register_opt(cfg.StrOpt(_ZONE))
     conf.register_opts([cfg.BoolOpt(name, default=False) for name in names], group="scheduler")
     try:
-        directories = None if is_usual else []
+        directories: list[str] | None = None if is_usual else []
         conf([], project="nova", default_config_files=[path], default_config_dirs=directories)
         return Options(**{name: conf.scheduler[name] for name in names}, default_schedule_zone=conf[_ZONE])
     except cfg.Error as error:
