@@ -600,9 +600,7 @@ def _add_flavors(subparsers: Subparsers) -> None:
     execution.add_argument(
         "--max-failures", metavar="<number>", type=read_positive, help="Stop after more failures than these"
     )
-    execution.add_argument(
-        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
-    )
+    _add_throttle(execution)
     add_concurrency_option(execution, read_positive)
     _add_format(parser)
     parser.set_defaults(act=commands.flavors)
