@@ -65,6 +65,7 @@ _ORDER: Final = (
 Value = TypeVar("Value")
 Kind = Literal["trait", "resource class"]
 FROM_GLANCE: Final = "images: read from glance"
+FROM_GLANCE_IN_PART: Final = f"{FROM_GLANCE}, as this user sees them"
 FROM_INSTANCES: Final = (
     "images: read from the metadata of instances, as nothing says where glance is; an image without "
     "instances is not among them"
@@ -170,7 +171,20 @@ def _read_images(context: Context, source: Source, judge: _Judge) -> tuple[list[
     unread = len(judge.unread)
     if glance is not None:
         images = judge.read(glance.list_images)
-        return images, "" if len(judge.unread) > unread else FROM_GLANCE
+        if len(judge.unread) > unread or all(judge.read(lambda: [glance.sees_all()])):
+            return images, "" if len(judge.unread) > unread else FROM_GLANCE
+        uuids = {
+            uuid
+            for cell in judge.read(source.list_cells)
+            for uuid in judge.read(partial(source.list_image_uuids, cell))
+        }
+        if hidden := len(uuids - {image.uuid for image in images}):
+            text = (
+                f"this user does not see {hidden:,} image{'s' * (hidden != 1)} of instances, which may be "
+                "deleted; an administrator sees all that there are"
+            )
+            judge.unread.append(Problem(Reason.UNKNOWN, "glance", text))
+        return images, FROM_GLANCE_IN_PART
     found: dict[str, Image] = {}
     for cell in judge.read(source.list_cells):
         for image in judge.read(partial(source.list_images, cell)):

@@ -137,6 +137,11 @@ class ApiSource:
             "images", "nova's API does not show their traits; name glance, such as with --glance-endpoint"
         )
 
+    def list_image_uuids(self, _cell: Cell) -> list[str]:
+        """Return the UUIDs of the images that the instances were made of."""
+        servers = self._api.iterate("/servers/detail", "servers", params=_ALL)
+        return sorted({str(each["image"]["id"]) for each in servers if each.get("image")})
+
     # hosts
 
     def list_cells(self) -> list[Cell]:

@@ -258,6 +258,13 @@ class DatabaseSource:
                 images[row["image_ref"] or ""][row["key"].removeprefix(_IMAGE_PREFIX)] = row["value"] or ""
         return [Image(uuid, properties=properties) for uuid, properties in sorted(images.items())]
 
+    def list_image_uuids(self, cell: Cell) -> list[str]:
+        """Return the UUIDs of the images that the instances of a cell were made of."""
+        database = self._cell(cell)
+        table = database.table("instances", ("image_ref", "deleted"))
+        statement = sa.select(table.c.image_ref).where(table.c.deleted == 0).distinct()
+        return sorted(row["image_ref"] for row in database.fetch(statement) if row["image_ref"])
+
     def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
         """Return the migrations of a cell that are not over."""
         database, table = self._migrations(cell)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.adapter import Adapter
+from keystoneauth1.identity.base import BaseIdentityPlugin
 
 from osc_placement.errors import one_line
 from osc_placement.migrate.nova.facts import Image
@@ -22,6 +23,8 @@ PAGE: Final = 1000
 _COMMUNITY: Final = {"visibility": "community"}
 _HIDDEN: Final = {"os_hidden": "true"}
 _LISTS: Final[tuple[Mapping[str, str], ...]] = ({}, _COMMUNITY, _HIDDEN, _COMMUNITY | _HIDDEN)
+#: the role that glance's default policy takes for an administrator
+_ADMIN: Final = "admin"
 _OK: Final = 200
 
 
@@ -35,6 +38,16 @@ class GlanceSource:
         """Return all images; raise Unreadable if they cannot be listed to the end."""
         images = {image.uuid: image for conditions in _LISTS for image in self._iterate(conditions)}
         return sorted(images.values(), key=lambda image: (image.name, image.uuid))
+
+    def sees_all(self) -> bool:
+        """Return whether the user is an administrator, or none; raise Unreadable if it cannot log in."""
+        auth = self._adapter.auth or self._adapter.session.auth
+        if not isinstance(auth, BaseIdentityPlugin):
+            return True
+        try:
+            return _ADMIN in auth.get_access(self._adapter.session).role_names
+        except keystone.ClientException as error:
+            raise Unreadable(LABEL, one_line(error)) from error
 
     def _iterate(self, conditions: Mapping[str, str]) -> Iterator[Image]:
         # by id, so that what comes or goes between two pages moves nothing to another page

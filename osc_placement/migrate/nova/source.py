@@ -105,6 +105,9 @@ class Source(Protocol):
     def list_images(self, cell: Cell) -> list[Image]:
         """Return the images of the instances of a cell, with those properties that ask for a trait."""
 
+    def list_image_uuids(self, cell: Cell) -> list[str]:
+        """Return the UUIDs of the images that the instances of a cell were made of."""
+
 
 class BareMetalSource(Protocol):
     """A source of Ironic's nodes."""
@@ -118,6 +121,9 @@ class ImageSource(Protocol):
 
     def list_images(self) -> list[Image]:
         """Return all images; raise Unreadable if they cannot be listed to the end."""
+
+    def sees_all(self) -> bool:
+        """Return whether the images of everybody are listed; raise Unreadable if that cannot be told."""
 
 
 class NetworkSource(Protocol):

@@ -38,8 +38,9 @@ class Client:
 class Source:
     """Nova with these flavors, aggregates and images; what is an exception is raised."""
 
-    def __init__(self, flavors=(), aggregates=(), images=()):
+    def __init__(self, flavors=(), aggregates=(), images=(), used=(), sees_all=True):
         self.flavors, self.aggregates, self.images = flavors, aggregates, images
+        self.used, self.is_admin = used, sees_all
 
     def list_flavors(self):
         return self._give(self.flavors)
@@ -52,6 +53,12 @@ class Source:
 
     def list_images(self, _cell=None):
         return self._give(self.images)
+
+    def list_image_uuids(self, _cell):
+        return self._give(self.used)
+
+    def sees_all(self):
+        return self.is_admin
 
     @staticmethod
     def _give(value):
@@ -257,3 +264,18 @@ def test_flavor_of_a_nova_without_flavors_is_an_error():
     """All flavors could be read, so it is not there."""
     with pytest.raises(UsageError, match="Nova has no flavor nope"):
         survey(Source(), HOST, comparison=Flavors(flavors=frozenset(("nope",))))
+
+
+def test_images_that_a_user_of_glance_does_not_see_are_unknown():
+    """To an administrator, an image of an instance that is not there is deleted."""
+    nova = Source(used=["1", "2", "3"])
+    result = survey(nova, HOST, glance=Source(images=[Image("1")], sees_all=False))
+    ((reason, subject, text),) = found_in(result)
+    assert (reason, subject, "does not see 2 images of instances" in text) == (
+        Reason.UNKNOWN,
+        "glance",
+        True,
+    )
+    assert result.assessment.notes == ["images: read from glance, as this user sees them"]
+    result = survey(nova, HOST, glance=Source(images=[Image("1")]))
+    assert (found_in(result), result.assessment.notes) == ([], ["images: read from glance"])

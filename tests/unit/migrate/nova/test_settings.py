@@ -34,6 +34,8 @@ class Identity(BaseHTTPRequestHandler):
         ]
         token = {"methods": ["password"], "expires_at": "2999-01-01T00:00:00.000000Z", "catalog": catalog}
         user = {"id": "u", "name": "u", "domain": {"id": "default", "name": "Default"}}
+        roles = [{"id": name, "name": name} for name in self.server.roles]
+        token["roles"] = roles
         self._answer({"token": {**token, "user": user, "issued_at": "2026-01-01T00:00:00.000000Z"}}, {}, 201)
 
     def _endpoint(self, service, interface):
@@ -60,6 +62,7 @@ def identity():
     """A catalog with every service behind every kind of endpoint."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Identity)
     server.catalog = dict.fromkeys(SERVICES, INTERFACES)
+    server.roles = ["service"]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -186,6 +189,13 @@ def test_glance_without_a_catalog_needs_an_address(tmp_path, more, endpoint):
     path.write_text(f"[placement]\n{access}[glance]\n{more}\n")
     glance = Settings((str(path),)).open_glance()
     assert (glance._adapter.get_endpoint() if glance else None) == endpoint
+
+
+def test_glance_shows_all_images_to_an_administrator(configure, identity):
+    """Others see those of their own project, and public ones."""
+    assert not configure().open_glance().sees_all()
+    identity.roles = ["reader", "admin"]
+    assert configure().open_glance().sees_all()
 
 
 def test_glance_is_at_the_address_of_the_command_line(configure):
