@@ -178,28 +178,6 @@ def test_name_that_somebody_else_creates_at_the_last_moment_is_not_undone(
     client.show_trait(TRAIT) if is_trait else client.show_resource_class(CLASS)
 
 
-@pytest.mark.parametrize("is_trait", [True, False])
-def test_name_that_somebody_else_creates_at_the_last_moment_is_not_undone(
-    cloud, add_host, client, migrate, monkeypatch, is_trait
-):
-    """Of two who create a name at the same time, one is answered that it is there."""
-    add_host("h1")
-    add_flavor(cloud, "a", **({f"trait:{TRAIT}": "required"} if is_trait else {f"resources:{CLASS}": "1"}))
-    send = type(client)._send
-
-    def create_first(self, method, path, **options):
-        if method == "PUT":
-            send(self, method, path, **options)
-        return send(self, method, path, **options)
-
-    with monkeypatch.context() as others:
-        others.setattr(type(client), "_send", create_first)
-        done = migrate("flavors", "--create")
-    assert "1 unchanged" in done.stdout
-    migrate("run", "undo", "--last")
-    client.show_trait(TRAIT) if is_trait else client.show_resource_class(CLASS)
-
-
 def test_creation_is_limited_by_number_and_name(cloud, add_host, client, migrate, flavors):
     """What is left is told, and ends with 3."""
     add_host("h1")

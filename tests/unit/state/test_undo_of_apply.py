@@ -203,17 +203,6 @@ def test_a_name_that_somebody_else_creates_between_the_requests_is_not_claimed(k
 
 
 @pytest.mark.parametrize(("kind", "path"), NAMES)
-def test_a_name_that_somebody_else_creates_between_the_requests_is_not_claimed(kind, path):
-    """Placement answers 204 if it is there, and 201 only to who has created it."""
-    placement = FakePlacement().on("GET", path, MISSING).on("PUT", path, (204, ""))
-    outcome = run(placement, Change(CustomName(kind, "CUSTOM_A"), NO_NAME, NAME))
-    assert end_of(outcome) == UNCHANGED_AND_UNTOUCHED
-    placement = FakePlacement().on("GET", path, MISSING).on("PUT", path, (201, ""))
-    outcome = run(placement, Change(CustomName(kind, "CUSTOM_A"), NO_NAME, NAME))
-    assert (outcome.result, outcome.change.facets) == (Result.APPLIED, ("identity",))
-
-
-@pytest.mark.parametrize(("kind", "path"), NAMES)
 def test_a_name_that_somebody_else_deleted_is_not_claimed(kind, path):
     """An undo would create it again."""
     placement = FakePlacement().on("DELETE", path, MISSING)
