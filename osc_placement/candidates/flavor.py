@@ -19,6 +19,8 @@ from osc_placement.candidates.request import ISOLATE, UNNAMED, CandidateRequest,
 from osc_placement.flavor import Flavor, NoClaim, is_true, read_amount, resources_by_group
 
 _TRAIT_KEY: Final = re.compile(r"^trait([a-zA-Z0-9_-]{1,64})?:(.*)$")
+#: those of which nova's API sums up the CPUs
+_CPUS_KEY: Final = re.compile(r"resources(?:[1-9][0-9]*)?:(VCPU|PCPU)")
 _POLICIES: Final = ("none", "isolate")
 #: the trait of each model of memory encryption, and whether the model needs stateless firmware
 _ENCRYPTION_MODELS: Final = {
@@ -34,12 +36,10 @@ def make_groups(
 ) -> CandidateRequest:
     """Return the request of nova's scheduler; raise NotCountable if it would be refused, or cannot be read.
 
-    :param classes: those that the server knows: nova ignores others in extra specs
+    :param classes: those that the server knows: nova ignores others, and what is no amount, in extra specs
     """
-    specs = flavor.extra_specs
-    for key, value in sorted(specs.items()):
-        if key.startswith("resources:") and read_amount(value) is None:
-            raise NotCountable(f"has {key}={value!r}, which is no amount")
+    if contradiction := find_contradiction(flavor):
+        raise NotCountable(f"would be refused by nova, as {contradiction}")
     try:
         amounts = resources_by_group(flavor, classes, volume_root=volume_root, image=image.properties)
         traits = _traits_by_group(flavor, image)
@@ -50,11 +50,46 @@ def make_groups(
     suffixes = sorted(amounts.keys() | traits.keys())
     if loose := [suffix for suffix in suffixes if suffix not in amounts]:
         raise NotCountable(f"has traits without resources (trait{loose[0]}:), which placement refuses")
-    policy = specs.get("group_policy")
+    for own in traits.values():
+        if both := sorted(frozenset[str]().union(*own.required) & own.unwanted):
+            raise NotCountable(f"requires and forbids {', '.join(both)}, which placement refuses")
+    policy = flavor.extra_specs.get("group_policy")
     if policy not in _POLICIES and sum(suffix != UNNAMED for suffix in suffixes) > 1:
         raise NotCountable("has several numbered request groups and no group_policy, which placement refuses")
     groups = [Group(suffix, amounts[suffix], traits.get(suffix, Traits())) for suffix in suffixes]
     return CandidateRequest(groups, isolated=policy == ISOLATE)
+
+
+def find_contradiction(flavor: Flavor) -> str:
+    """Return why nova's API refuses to boot a flavor for its CPUs, whatever the image; empty if it does not.
+
+    These are the rules that nova's scheduler does not check again, so `resources_of` does not know them.
+    """
+    specs = flavor.extra_specs
+    policy = specs.get("hw:cpu_policy")
+    asked = {"VCPU": 0, "PCPU": 0}
+    for key, value in specs.items():
+        if match := _CPUS_KEY.match(key):
+            asked[match[1]] += read_amount(value) or 0
+    named = [f"resources:{name}" for name, amount in asked.items() if amount]
+    if policy and named:
+        return f"hw:cpu_policy and {' and '.join(named)} contradict each other"
+    if len(named) > 1:
+        return f"{' and '.join(named)} contradict each other"
+    is_isolated = specs.get("hw:emulator_threads_policy") == "isolate"
+    if asked["PCPU"] and asked["PCPU"] != (wanted := flavor.vcpus + is_isolated):
+        return f"resources:PCPU has to be {wanted}"
+    has_mask, is_realtime = bool(specs.get("hw:cpu_dedicated_mask")), is_true(specs.get("hw:cpu_realtime"))
+    if policy == "mixed" and not (has_mask or is_realtime):
+        return "hw:cpu_policy=mixed needs hw:cpu_dedicated_mask, or hw:cpu_realtime with its mask"
+    if policy == "mixed" and has_mask and is_realtime:
+        return "hw:cpu_dedicated_mask and hw:cpu_realtime contradict each other"
+    if policy in ("dedicated", "shared") and has_mask:
+        return f"hw:cpu_dedicated_mask and hw:cpu_policy={policy} contradict each other"
+    if policy == "shared" and (is_isolated or is_realtime):
+        key = "hw:emulator_threads_policy=isolate" if is_isolated else "hw:cpu_realtime"
+        return f"{key} and hw:cpu_policy=shared contradict each other"
+    return ""
 
 
 def unique_setting(flavor: Flavor, image: Image, name: str, *, prefix: str = "hw") -> str | None:

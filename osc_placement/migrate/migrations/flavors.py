@@ -35,7 +35,7 @@ from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
 from osc_placement.migrate.migrations.providers import plan_staged
 from osc_placement.migrate.nova.facts import HostAggregate, Image
-from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_contradiction, find_ignored
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_ignored
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import CUSTOM_PREFIX, PARTS
@@ -255,18 +255,6 @@ def _name_some(subjects: Sequence[str]) -> str:
     return ", ".join(unique[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _make_request(flavor: Flavor) -> CandidateRequest:
-    """Return the request of a flavor for any image; raise NotCountable if nova or placement refuses it."""
-    if contradiction := find_contradiction(flavor):
-        raise NotCountable(f"would be refused by nova, as {contradiction}")
-    request = make_groups(flavor, STANDARD_CLASSES)
-    for group in request.groups:
-        wanted = frozenset[str]().union(*group.traits.required)
-        if both := sorted(wanted & group.traits.unwanted):
-            raise NotCountable(f"requires and forbids {', '.join(both)}, which placement refuses")
-    return request
-
-
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """What was found about a request: its state, the problems and the host that suits it best."""
@@ -351,7 +339,7 @@ class _Judge:
             self.problems.append(Problem(Reason.IGNORED, subject, text))
         rest = {key: value for key, value in flavor.extra_specs.items() if key not in ignored}
         try:
-            request = _make_request(replace(flavor, extra_specs=rest))
+            request = make_groups(replace(flavor, extra_specs=rest), STANDARD_CLASSES)
         except NotCountable as error:
             self.problems.append(Problem(Reason.REFUSED, subject, f"no boot can succeed: it {error}"))
             return Reason.REFUSED

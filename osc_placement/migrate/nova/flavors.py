@@ -11,7 +11,7 @@ from typing import Final
 
 import os_resource_classes
 
-from osc_placement.flavor import Flavor, NoClaim, is_true, read_amount, resources_of
+from osc_placement.flavor import Flavor, NoClaim, read_amount, resources_of
 from osc_placement.migrate.nova.facts import Instance
 from osc_placement.model import CUSTOM_PREFIX
 
@@ -19,8 +19,6 @@ from osc_placement.model import CUSTOM_PREFIX
 STANDARD_CLASSES: Final = frozenset(os_resource_classes.STANDARDS)
 #: the extra specs that nova reads for placement
 _KEY: Final = re.compile(r"^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$")
-#: those of which nova's API sums up the CPUs
-_CPUS_KEY: Final = re.compile(r"resources(?:[1-9][0-9]*)?:(VCPU|PCPU)")
 _GROUP_POLICY: Final = "group_policy"
 _GROUP_POLICIES: Final = ("none", "isolate")
 _CONDITIONS: Final = ("required", "forbidden")
@@ -51,38 +49,6 @@ def find_ignored(flavor: Flavor) -> Iterator[tuple[str, str]]:
             yield key, f"{name or 'an empty name'} is no resource class"
         elif read_amount(value) is None:
             yield key, "it is no amount"
-
-
-def find_contradiction(flavor: Flavor) -> str:
-    """Return why nova's API refuses to boot a flavor for its CPUs, whatever the image; empty if it does not.
-
-    These are the rules that nova's scheduler does not check again, so `resources_of` does not know them.
-    """
-    specs = flavor.extra_specs
-    policy = specs.get("hw:cpu_policy")
-    asked = {"VCPU": 0, "PCPU": 0}
-    for key, value in specs.items():
-        if match := _CPUS_KEY.match(key):
-            asked[match[1]] += read_amount(value) or 0
-    named = [f"resources:{name}" for name, amount in asked.items() if amount]
-    if policy and named:
-        return f"hw:cpu_policy and {' and '.join(named)} contradict each other"
-    if len(named) > 1:
-        return f"{' and '.join(named)} contradict each other"
-    is_isolated = specs.get("hw:emulator_threads_policy") == "isolate"
-    if asked["PCPU"] and asked["PCPU"] != (wanted := flavor.vcpus + is_isolated):
-        return f"resources:PCPU has to be {wanted}"
-    has_mask, is_realtime = bool(specs.get("hw:cpu_dedicated_mask")), is_true(specs.get("hw:cpu_realtime"))
-    if policy == "mixed" and not (has_mask or is_realtime):
-        return "hw:cpu_policy=mixed needs hw:cpu_dedicated_mask, or hw:cpu_realtime with its mask"
-    if policy == "mixed" and has_mask and is_realtime:
-        return "hw:cpu_dedicated_mask and hw:cpu_realtime contradict each other"
-    if policy in ("dedicated", "shared") and has_mask:
-        return f"hw:cpu_dedicated_mask and hw:cpu_policy={policy} contradict each other"
-    if policy == "shared" and (is_isolated or is_realtime):
-        key = "hw:emulator_threads_policy=isolate" if is_isolated else "hw:cpu_realtime"
-        return f"{key} and hw:cpu_policy=shared contradict each other"
-    return ""
 
 
 class BadFlavor(ValueError):

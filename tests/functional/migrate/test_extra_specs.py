@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from osc_placement.candidates.flavor import NotCountable, make_groups
+from osc_placement.candidates.flavor import NotCountable, find_contradiction, make_groups
 from osc_placement.flavor import Flavor
-from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_contradiction, find_ignored
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_ignored
 from tests.functional.migrate.nova_databases import find_nova
 
 SCRIPT = pathlib.Path(__file__).with_name("nova_extra_specs.py")

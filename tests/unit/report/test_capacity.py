@@ -117,6 +117,7 @@ def test_extra_specs_override_the_sizes_of_a_flavor():
         ({"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate"}, {"PCPU": 5}),
         ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-2"}, {"PCPU": 3, "VCPU": 1}),
         ({"resources:PCPU": "4"}, {"PCPU": 4}),
+        ({"resources:VCPU": "many", "resources1:VGPU": "many"}, {"VCPU": 4}),
         ({"hw:mem_encryption": "true"}, {"MEM_ENCRYPTION_CONTEXT": 1, "VCPU": 4}),
         ({"hw:pmem": "4-GB,4-GB"}, {"CUSTOM_PMEM_NAMESPACE_4_GB": 2, "VCPU": 4}),
     ],
@@ -131,7 +132,15 @@ def test_a_flavor_asks_for_what_its_instances_would_claim(specs, amounts):
     [
         ({"trait1:A": "required"}, "traits without resources"),
         ({"resources1:VGPU": "1", "resources2:VGPU": "1"}, "no group_policy"),
-        ({"resources:VGPU": "many"}, "no amount"),
+        ({"hw:cpu_policy": "mixed"}, "would be refused by nova, as hw:cpu_policy=mixed needs"),
+        (
+            {
+                "trait:A": "required",
+                "hw:cpu_thread_policy": "isolate",
+                "trait:HW_CPU_HYPERTHREADING": "required",
+            },
+            "requires and forbids HW_CPU_HYPERTHREADING, which placement refuses",
+        ),
         ({f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}, "asks for nothing"),
         ({"hw:cpu_policy": "odd"}, "would be refused by nova, as its CPU policy 'odd' is none of dedicated"),
     ],

@@ -3,8 +3,9 @@
 
 import pytest
 
+from osc_placement.candidates.flavor import find_contradiction
 from osc_placement.flavor import Flavor
-from osc_placement.migrate.nova.flavors import find_contradiction, find_ignored
+from osc_placement.migrate.nova.flavors import find_ignored
 
 
 def flavor(**specs):
