@@ -613,9 +613,9 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     document["inventories"]["VCPU"]["allocation_ratio"] = 9.0
     rack.client.set_inventories(stranger, document["inventories"], document["resource_provider_generation"])
     name = rack.client.show_provider(stranger)["name"]
-    told = "1 of 4 changes will not be undone, because what the run set was changed since; use "
+    told = "1 of 4 changes will not be undone, because what the run set was changed since; no part"
     result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json", *options)
-    assert result.err.count(told) == result.err.count("--force") == 1
+    assert (result.err.count(told), result.err.count("--force")) == (1, 0)
     assert result.err.count(name) == (1 if options else 0)
     if options:
         assert (result.status, result.out, rack.ratios()) == (1, "", {4.0, 9.0})
@@ -625,7 +625,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     assert rows[stranger]["error"] == (
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
     )
-    assert openstack.run(*RUN, "undo", run, "--yes", "--force").status == 0
+    assert openstack.run(*RUN, "undo", run, "--yes", "--force").status == 3
     assert rack.ratios() == {16.0, 9.0}
 
 
