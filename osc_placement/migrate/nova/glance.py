@@ -45,7 +45,7 @@ class GlanceSource:
         if not isinstance(auth, BaseIdentityPlugin):
             return True
         try:
-            return _ADMIN in auth.get_access(self._adapter.session).role_names
+            return _ADMIN in (auth.get_access(self._adapter.session).role_names or ())
         except keystone.ClientException as error:
             raise Unreadable(LABEL, one_line(error)) from error
 

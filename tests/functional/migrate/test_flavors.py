@@ -492,6 +492,25 @@ def test_both_sources_find_the_same(cloud, add_host, migrate_json, nova_url, gla
     assert (status, findings_of(document)["images"][0], document["notes"]) == (4, "unknown", [])
 
 
+@pytest.mark.parametrize("source", ["db", "api"])
+def test_images_of_instances_that_a_user_of_glance_does_not_see_are_counted(
+    cloud, add_host, migrate_json, nova_url, glance, monkeypatch, source
+):
+    """Each once, whatever the number of its instances, and none for those made from volumes."""
+    add_host("h1")
+    seen, hidden = new_uuid(), new_uuid()
+    for uuid in (seen, hidden, hidden):
+        cloud.add_instance("h1", image_ref=uuid)
+    cloud.add_instance("h1", volume=True)
+    handler, url = glance
+    handler.images = [{"id": seen, "kind": "public", "name": "a"}]
+    monkeypatch.setattr(glance_source.GlanceSource, "sees_all", lambda _: False)
+    access = ("--source", source, "--nova-endpoint", nova_url, "--glance-endpoint", url)
+    document, status = migrate_json(*access, "flavors")
+    assert (status, document["notes"]) == (4, ["images: read from glance, as this user sees them"])
+    assert "does not see 1 image of instances" in findings_of(document)["glance"][1]
+
+
 PAGE = (ROOT / "doc/source/admin/flavors.rst").read_text()
 
 
