@@ -190,7 +190,8 @@ class Settings:
         """Open glance as the command line says, or else nova.conf; return None without either.
 
         Nova has no user of its own for glance, so the user is that of placement; without a catalog,
-        [glance]/endpoint_override has to say where glance is. Raise Unreadable if they are wrong.
+        [glance]/endpoint_override or the first of api_servers has to say where glance is. Raise Unreadable
+        if they are wrong.
         """
         if self.glance_endpoint or self.cloud:
             adapter = self._open_service(_GLANCE, _IMAGE, self.glance_endpoint, glance.LABEL)
@@ -199,20 +200,23 @@ class Settings:
             return None
         try:
             session, group = self._load_session(_PLACEMENT), self._conf[_GLANCE]
-            if group.endpoint_override and not _is_address(group.endpoint_override):
-                text = f"[{_GLANCE}]/endpoint_override is no address: {group.endpoint_override!r}"
+            name, endpoint = "endpoint_override", group.endpoint_override
+            if not endpoint and group.api_servers:
+                name, endpoint = "api_servers", group.api_servers[0]
+            if endpoint and not _is_address(endpoint):
+                text = f"[{_GLANCE}]/{name} is no address: {endpoint!r}"
                 raise cfg.ConfigFileValueError(text)
         except (*_WRONG, Misconfigured) as error:
             raise Unreadable(glance.LABEL, f"the access to it cannot be set up: {error}") from error
         has_catalog = session is not None and isinstance(session.auth, BaseIdentityPlugin)
-        if session is None or not (has_catalog or group.endpoint_override):
+        if session is None or not (has_catalog or endpoint):
             return None
         adapter = Adapter(
             session,
             service_type=group.service_type or _IMAGE,
             region_name=group.region_name,
             interface=_interfaces(group),
-            endpoint_override=group.endpoint_override,
+            endpoint_override=endpoint,
         )
         return GlanceSource(adapter)
 
@@ -304,6 +308,7 @@ class Settings:
         for group in ("api_database", "database"):
             conf.register_opts([cfg.StrOpt("connection", secret=True)], group=group)
         loading.register_adapter_conf_options(conf, _GLANCE)
+        conf.register_opts([cfg.ListOpt("api_servers")], group=_GLANCE)
         for service in (_PLACEMENT, _IRONIC, _NEUTRON):
             loading.register_session_conf_options(conf, service)
             loading.register_auth_conf_options(conf, service)

@@ -180,7 +180,12 @@ def test_wrong_option_is_one_line(configure, more, text):
 
 @pytest.mark.parametrize(
     ("more", "endpoint"),
-    [("", None), ("endpoint_override = http://glance.example.net", "http://glance.example.net")],
+    [
+        ("", None),
+        ("endpoint_override = http://glance.example.net", "http://glance.example.net"),
+        ("api_servers = http://first.example.net,http://second.example.net", "http://first.example.net"),
+        ("api_servers = http://first.example.net\nendpoint_override = http://g.test", "http://g.test"),
+    ],
 )
 def test_glance_without_a_catalog_needs_an_address(tmp_path, more, endpoint):
     """A token alone says where placement is, and not where glance is."""
