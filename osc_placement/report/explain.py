@@ -301,11 +301,11 @@ def describe_limits(fit: HostFit, request: Group) -> str:
     amounts = request.resources
     groups = [name for name in fit.limits if name.startswith("resources")]
     if groups:
-        return f"no room for {', '.join(groups)}"
+        return f"no free capacity for {', '.join(groups)}"
     shortages = [
         describe_shortage(fit.providers, name, amounts[name])
         if name in amounts
-        else f"no room with trait {name}"
+        else f"no free capacity with trait {name}"
         for name in fit.limits
     ]
     return "; ".join(shortages) or "nothing of its own"

@@ -323,7 +323,7 @@ def test_several_vgpus_come_from_several_gpus(cloud, client, services):
     try:
         fits = cloud.fits(flavor="gpus")
         assert fits["gpu-host"] == (3, "resources1, resources2")
-        assert fits["plain"] == (0, "no room for resources1, resources2")
+        assert fits["plain"] == (0, "no free capacity for resources1, resources2")
         assert len(cloud.json(*LIST, "--flavor", "gpus")) == 6
     finally:
         for provider in (*gpus, host):
