@@ -257,6 +257,18 @@ def _resolve(
     return compare.resolve(locations, providers, {node["uuid"] for node in nodes})
 
 
+def _require_known_hosts(locations: Iterable[Location]) -> None:
+    """Raise UsageError if $COMPUTE_NODE is in files of which nothing tells for which host they are."""
+    for location in locations:
+        for entry in location.entries:
+            if entry.key == COMPUTE_NODE and location.host is None:
+                raise UsageError(
+                    f"{entry.source}:{entry.line}: {COMPUTE_NODE} is the host that has the file, and nothing "
+                    "tells which one that is; give a condition, such as --name, or --all if all compute nodes "
+                    "have the file, or a directory with a directory for each host"
+                )
+
+
 class LintConfig(_OfflineCommand, TextLister):
     """Check provider configuration files by the rules of nova, without a cloud.
 
@@ -397,6 +409,8 @@ class _ComparingCommand(base.PlacementCommand):
             raise UsageError(
                 "--unidentified needs a condition, such as --name or --aggregate; --all is all there are"
             )
+        if not (selection.has_conditions or parsed_args.all):
+            _require_known_hosts((*parsed_args.locations, *earlier))
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
         resolved = _resolve(self, parsed_args.locations, providers)
         before = _resolve(self, earlier, providers)

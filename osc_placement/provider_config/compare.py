@@ -25,7 +25,10 @@ _MOST_HINTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The files that nova reads together; ``host`` is the one they are for, if their directory says so."""
+    """The files that nova reads together.
+
+    :ivar host: the name or UUID of the root provider of the host that they are for, if their directory says so
+    """
 
     files: tuple[ConfigFile, ...]
     host: str | None = None
@@ -97,7 +100,7 @@ def resolve(
                     )
                     problems.append(Problem(entry.source, entry.line, Level.ERROR, text))
         for entry in defaults:
-            for_host = [root for root in roots if location.host in (None, root.name)]
+            for_host = [root for root in roots if location.host in (None, root.name, root.uuid)]
             if not for_host:
                 where = f"named {location.host}" if location.host else "in placement"
                 text = f"{COMPUTE_NODE} means no provider: no root {where} has the trait {COMPUTE_NODE_TRAIT}"

@@ -178,7 +178,7 @@ def test_identification_by_uuid_and_compute_node(openstack, cloud, tmp_path):
     directory = tmp_path / "configs"
     options = ("--identify", "uuid", "--compute-node", *cloud.select)
     refused = openstack.run(*GENERATE, *options)
-    assert (refused.status, refused.out) == (1, "")
+    assert (refused.status, refused.out) == (2, "")
     assert "give --directory" in refused.err
     assert openstack.run(*GENERATE, *options, "--directory", directory).status == 0
     for number in (1, 2):
@@ -376,6 +376,30 @@ def test_drift_tells_a_provider_that_does_not_exist(openstack, cloud, write):
     path = write({cloud.name("compute-9"): (["CUSTOM_GOLD"], {})})
     result = openstack.run(*DRIFT, path, "-f", "json")
     assert (result.status, result.json[0]["state"]) == (3, "no such provider")
+
+
+@pytest.mark.parametrize("command", [DRIFT, (*PRUNE, "--trait", "CUSTOM_OLD", "--yes")])
+def test_compute_node_of_an_unknown_host_needs_a_selection(openstack, cloud, write, command):
+    """The file of one host says nothing of others."""
+    path = write({"$COMPUTE_NODE": (["CUSTOM_GOLD"], LICENSE)})
+    for given in (path, path.parent):
+        result = openstack.run(*command, given)
+        assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+        assert result.err.startswith(f"{path}:4: $COMPUTE_NODE ")
+        assert "--name" in result.err
+    assert "CUSTOM_OLD" in cloud.traits("compute-2")
+    assert openstack.run(*command, path.parent, "--name", cloud.name("compute-1")).status in (0, 3)
+    assert "CUSTOM_OLD" in cloud.traits("compute-2")
+
+
+def test_earlier_compute_node_of_an_unknown_host_needs_a_selection(openstack, cloud, write):
+    """Its traits were not those of all hosts."""
+    earlier = write({"$COMPUTE_NODE": (["CUSTOM_OLD"], {})}, "was/a.yaml")
+    path = write({cloud.name("compute-1"): (["CUSTOM_GOLD"], LICENSE)})
+    result = prune(openstack, path, "--previous", earlier, "--yes")
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "CUSTOM_OLD" in cloud.traits("compute-2")
+    assert prune(openstack, path, "--previous", earlier, "--all", "--dry-run").status == 0
 
 
 # prune

@@ -44,6 +44,12 @@ def test_compute_node_of_a_directory_for_a_host():
     assert (found.entries, len(found.missing)) == ({}, 1)
 
 
+def test_directory_for_a_host_may_be_named_by_uuid():
+    """As where the name of the host is not fit for a file."""
+    default = entry(COMPUTE_NODE)
+    assert find(default, host=U2).entries == {U2: [default]}
+
+
 def test_case_counts():
     """As for nova."""
     found = find(entry(U1.upper()), entry("Compute-1"))
