@@ -264,8 +264,8 @@ def _require_known_hosts(locations: Iterable[Location]) -> None:
             if entry.key == COMPUTE_NODE and location.host is None:
                 raise UsageError(
                     f"{entry.source}:{entry.line}: {COMPUTE_NODE} is the host that has the file, and nothing "
-                    "tells which one that is; give a condition, such as --name, or --all if all compute nodes "
-                    "have the file, or a directory with a directory for each host"
+                    "tells which one that is; give a condition, such as --name, or --all if all compute "
+                    "nodes have the file, or a directory with a directory for each host"
                 )
 
 

@@ -27,7 +27,7 @@ _MOST_HINTS: Final = 5
 class Location:
     """The files that nova reads together.
 
-    :ivar host: the name or UUID of the root provider of the host that they are for, if their directory says so
+    :ivar host: the host that they are for, by the name or UUID of its root provider, if a directory says so
     """
 
     files: tuple[ConfigFile, ...]

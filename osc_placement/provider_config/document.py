@@ -17,7 +17,7 @@ from typing import Any, Final
 from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, MAX_RATIO, Inventory
 from osc_placement.state.document import SCRATCH_PREFIX
 from osc_placement.state.node import InvalidDocument, Node, Path, format_path
-from osc_placement.state.text import UnreadableText, YamlText, dump, read_yaml
+from osc_placement.state.text import PURE_LOADER, UnreadableText, YamlText, dump, read_yaml
 
 #: the identification that stands for the root providers of all compute nodes of a nova-compute
 COMPUTE_NODE: Final = "$COMPUTE_NODE"
@@ -96,7 +96,7 @@ class ConfigFile:
 def parse_file(text: str, source: str) -> ConfigFile:
     """Read the text of a file; ``source`` names it in problems."""
     try:
-        found = read_yaml(text, source)
+        found = read_yaml(text, source, loader_type=PURE_LOADER)  # as nova reads it
     except UnreadableText as error:
         problem = Problem(source, error.line, Level.ERROR, error.problem)
         return ConfigFile(source, problems=(problem,))
@@ -148,7 +148,7 @@ class _Reader:
 
     def read(self) -> list[Entry]:
         """Return the entries that do something."""
-        for key, line in self._found.list_repeated():
+        for key, line in self._found.repeated:
             text = f"the key {key!r} is there twice; nova takes the last one"
             self.problems.append(Problem(self._source, line, Level.WARNING, text))
         data = self._found.data

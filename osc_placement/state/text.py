@@ -56,7 +56,10 @@ def _construct_number(loader: Any, node: yaml.ScalarNode) -> int:
 
 # libyaml is ten times faster; PyYAML is built without it on some platforms
 _LOADER: Final[Any] = type("_Loader", (_DepthLimit, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
-_LOADER.add_constructor("tag:yaml.org,2002:int", _construct_number)
+#: the loader of services that do not use libyaml; it refuses tabs that libyaml takes for spaces
+PURE_LOADER: Final[Any] = type("_PureLoader", (_DepthLimit, yaml.SafeLoader), {})
+for _each in (_LOADER, PURE_LOADER):
+    _each.add_constructor("tag:yaml.org,2002:int", _construct_number)
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 #: how many providers or consumers are turned into text at a time
 _PIECE: Final = 100
@@ -91,41 +94,47 @@ def parse_text(text: str, source: str) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """A YAML document: its plain data, and its nodes, which have the lines."""
+    """A YAML document: its plain data, and its nodes, which have the lines.
+
+    :ivar repeated: each key that its mapping has already, with the line; YAML libraries take the last one
+    """
 
     data: Any
     root: yaml.Node | None
+    repeated: tuple[tuple[str, int], ...] = ()
 
     def find_line(self, path: Path) -> int | None:
         """Return the line of a place, or of the nearest place around it that is in the text."""
         return _find_line(self.root, path)
 
-    def list_repeated(self) -> Iterator[tuple[str, int]]:
-        """Yield each key that its mapping has already, with the line; YAML libraries take the last one."""
-        return _list_repeated(self.root)
 
-
-def read_yaml(text: str, source: str, *, keys_once: bool = False) -> YamlText:
+def read_yaml(text: str, source: str, *, keys_once: bool = False, loader_type: Any = _LOADER) -> YamlText:
     """Read one YAML document; raise UnreadableText if the text is not one.
 
     :param keys_once: whether a key that its mapping has already is an error
     """
     try:
-        loader = _LOADER(text)
+        loader = loader_type(text)
         root = loader.get_single_node()
-        if keys_once:
-            for key, line in _list_repeated(root):
-                raise UnreadableText(source, line, f"the key {key!r} is there twice")
+        # before the construction, which puts merged keys before those that are given again
+        repeated = tuple(_list_repeated(root))
+        if keys_once and repeated:
+            key, line = repeated[0]
+            raise UnreadableText(source, line, f"the key {key!r} is there twice")
         # aliases may multiply the values so often that they would exhaust the memory
         if root and _count_values(root, {}) > _MOST_VALUES:
             raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
-        return YamlText(None if root is None else loader.construct_document(root), root)
+        return YamlText(None if root is None else loader.construct_document(root), root, repeated)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UnreadableText(source, mark.line + 1 if mark else None, f"not YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise UnreadableText(source, None, f"not YAML: {problem}") from error
+    except (LookupError, AttributeError) as error:
+        # PyYAML does not check the value of such a tag
+        problem = "not YAML: a value is not of its type !!bool, !!int, !!float or !!timestamp"
+        raise UnreadableText(source, None, problem) from error
 
 
 def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:

@@ -76,6 +76,16 @@ def test_what_cannot_be_read_is_an_error(tmp_path):
         require_good(read(tmp_path / "no", tmp_path / "none"))
 
 
+def test_file_after_one_that_is_no_yaml_is_read(write, tmp_path):
+    """A value that does not fit its tag is a problem of its file alone."""
+    (tmp_path / "a.yaml").write_text("x-a: !!bool abc")
+    write("b.yaml")
+    ((location),) = read(tmp_path)
+    assert keys(location) == ["a"]
+    (problem,) = list_problems([location])
+    assert (problem.source, problem.level) == (str(tmp_path / "a.yaml"), Level.ERROR)
+
+
 def test_directory_that_may_not_be_read(write, tmp_path, monkeypatch):
     """Nova takes it for empty."""
 

@@ -140,6 +140,22 @@ def test_a_duplicate_key_is_told_before_a_bad_value():
             parse_text(f"version: 1\nversion: {value}\n", "file")
 
 
+def test_a_key_that_is_merged_and_given_again_is_no_duplicate():
+    """The given one counts, as YAML says."""
+    text = (
+        "x-a: &a {total: 1, max_unit: 1}\nresource_classes: [CUSTOM_X]\n"
+        "providers:\n- name: a\n  inventories: {CUSTOM_X: {<<: *a, total: 9}}\n"
+    )
+    (provider,) = parse_text(text, "file").providers
+    assert provider.state.inventories["CUSTOM_X"] == Inventory(9, max_unit=1)
+
+
+@pytest.mark.parametrize("value", ["!!bool abc", "!!timestamp abc", "!!int ''"])
+def test_a_tag_that_does_not_fit_its_value_is_an_error_with_the_file(value):
+    with pytest.raises(UnreadableText, match=r"^file: not YAML: a value is not of its type"):
+        parse_text(f"x-a: {value}\n", "file")
+
+
 def test_an_error_in_a_merged_mapping_names_the_line_of_the_anchor():
     """The line is where the mistake has to be corrected."""
     text = "x-host: &host\n  traits: [hw]\nproviders:\n- <<: *host\n  name: a\n"
