@@ -20,13 +20,15 @@ from osc_placement.provider_config.document import ConfigFile, Level, Problem, f
 #: where nova looks unless ``[compute]provider_config_location`` says otherwise
 DEFAULT_LOCATION: Final = "/etc/nova/provider_config"
 _SUFFIX: Final = ".yaml"
+_NOT_READ: Final = f"nova reads no file whose name does not end with {_SUFFIX}"
 
 
 def read_locations(names: Sequence[str], read_input: Callable[[], str]) -> tuple[Location, ...]:
     """Read the files and directories that an operator named.
 
-    A directory is what one nova-compute reads. One that has no file but directories is a set of these, each
-    for the host of its name. Single files count together as one directory.
+    A directory is what one nova-compute reads. One that has no ``*.yaml`` but directories is a set of these,
+    each for the host of its name. Single files count together as one directory. Files that would be left out,
+    because they are beside or within others, are an error, as what they say would count as absent.
 
     :param read_input: reads what ``-`` stands for, standard input
     """
@@ -41,37 +43,53 @@ def read_locations(names: Sequence[str], read_input: Callable[[], str]) -> tuple
         else:
             single.append(_read_file(path))
             if path.suffix != _SUFFIX and not single[-1].problems:
-                single[-1] = _warn(single[-1], f"nova reads no file whose name does not end with {_SUFFIX}")
+                single[-1] = _warn(single[-1], _NOT_READ)
     if single:
         locations.append(Location(tuple(single)))
     return tuple(locations)
 
 
-def _read_directory(path: pathlib.Path) -> list[Location]:
+def _read_directory(path: pathlib.Path, host: str | None = None) -> list[Location]:
+    """Read a directory of nova, or one with a directory for each host; ``host`` is the one it is for."""
     try:
-        entries = sorted(path.iterdir())
+        entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+        files = [entry for entry in entries if entry.suffix == _SUFFIX]
+        directories = [entry for entry in entries if entry not in files and entry.is_dir()]
+        with_files = [each for each in directories if _has_files(each)]
+        odd = [entry for entry in entries if not (entry.is_file() or entry.is_dir())]
     except OSError as error:
-        return [Location((_fail(str(path), f"cannot be read: {error.strerror}"),))]
-    entries = [entry for entry in entries if not entry.name.startswith(".")]
-    files = [entry for entry in entries if entry.suffix == _SUFFIX]
-    hosts = [entry for entry in entries if entry.is_dir() and entry.suffix != _SUFFIX]
-    if hosts and not files:
-        return [replace(each, host=host.name) for host in hosts for each in _read_directory(host)]
-    read = [_read_file(entry) for entry in files]
-    ignored = [
-        ConfigFile(str(entry), problems=(_ignored(entry),))
+        return [Location((_fail(error.filename or str(path), f"cannot be read: {error.strerror}"),))]
+    read = [_read_file(entry) for entry in files if entry not in odd]
+    read += [_fail(str(entry), "is neither a file nor a directory, or a link to nothing") for entry in odd]
+    read += [
+        _warn(ConfigFile(str(entry)), _NOT_READ)
         for entry in entries
-        if entry not in files and not entry.is_dir()
+        if entry not in (*files, *directories, *odd)
+    ]
+    if directories and not files and host is None:
+        hosts = [location for each in directories for location in _read_directory(each, each.name)]
+        return [*hosts, Location(tuple(read))] if read else hosts
+    where = f"within the directory of a host, {path}" if host else f"beside {', '.join(map(str, files[:1]))}"
+    read += [
+        _fail(str(each), f"is a directory with *{_SUFFIX} {where}; nova does not read it")
+        for each in with_files
     ]
     if not files:
-        problem = Problem(str(path), None, Level.WARNING, f"there is no file whose name ends with {_SUFFIX}")
-        ignored.append(ConfigFile(str(path), problems=(problem,)))
-    return [Location((*read, *ignored))]
+        read.append(_warn(ConfigFile(str(path)), f"there is no file whose name ends with {_SUFFIX}"))
+    return [Location(tuple(read), host)]
 
 
-def _ignored(path: pathlib.Path) -> Problem:
-    text = f"nova reads no file whose name does not end with {_SUFFIX}"
-    return Problem(str(path), None, Level.WARNING, text)
+def _has_files(directory: pathlib.Path) -> bool:
+    """Return whether a file of a directory, or of one within it, has the name of one that nova reads."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    return any(
+        name.endswith(_SUFFIX)
+        for _path, directories, files in os.walk(directory, onerror=refuse)
+        for name in (*directories, *files)
+    )
 
 
 def _warn(file: ConfigFile, text: str) -> ConfigFile:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading of files and directories."""
 
+import os
+
 import pytest
 
 from osc_placement.provider_config.document import Level
@@ -52,6 +54,50 @@ def test_directory_of_directories_is_one_for_each_host(write, tmp_path):
     assert list_problems(locations) == []
     (problem,) = list_problems(read(one, other))
     assert problem.level is Level.ERROR
+
+
+def test_files_beside_directories_with_files_are_an_error(write, tmp_path):
+    """Which of both is read cannot be told; directories without files are no matter."""
+    write("compute-1/a.yaml")
+    write("common.yaml", "b")
+    with pytest.raises(FilesRefused, match=r"compute-1: error: is a directory with \*\.yaml beside "):
+        require_good(read(tmp_path))
+    (tmp_path / "compute-1" / "a.yaml").rename(tmp_path / "compute-1" / "a.old")
+    (location,) = read(tmp_path)
+    assert (keys(location), list_problems([location])) == (["b"], [])
+
+
+@pytest.mark.parametrize("name", ["az1/compute-1/a.yaml", "az1/rack/compute-1/a.yaml"])
+def test_directories_of_hosts_within_others_are_an_error(write, tmp_path, name):
+    """The host would be taken for the outer directory."""
+    write(name)
+    write("compute-2/a.yaml")
+    with pytest.raises(FilesRefused, match=r"is a directory with .* within the directory of a host"):
+        require_good(read(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["compute-2", "compute-1/b.yaml", "compute-1/b"])
+def test_link_to_nothing_is_an_error(write, tmp_path, name):
+    """What it should lead to is not known."""
+    write("compute-1/a.yaml")
+    (tmp_path / name).symlink_to(tmp_path / "no-such")
+    with pytest.raises(FilesRefused, match=f"{name}: error: is neither a file nor a directory"):
+        require_good(read(tmp_path))
+
+
+def test_pipe_in_a_directory_is_an_error(tmp_path):
+    """It is not waited for."""
+    os.mkfifo(tmp_path / "a.yaml")
+    with pytest.raises(FilesRefused, match="is neither a file nor a directory"):
+        require_good(read(tmp_path))
+
+
+def test_files_that_nova_does_not_read_beside_directories_of_hosts(write, tmp_path):
+    """They are told of."""
+    write("compute-1/a.yaml")
+    write("common.yml")
+    (problem,) = list_problems(read(tmp_path))
+    assert (problem.source, problem.level) == (str(tmp_path / "common.yml"), Level.WARNING)
 
 
 def test_same_argument_twice_is_read_once(write):
