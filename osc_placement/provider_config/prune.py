@@ -2,9 +2,9 @@
 """The plan that removes traits and inventories that no provider configuration file names any more. Pure.
 
 A custom trait that no file names may be a remainder of a file, or have been set by an operator through the
-API, for instance to isolate an aggregate: nothing in placement tells. So only that is removed which earlier
-files named for the same provider, which is named on the command line, or, if all custom names are asked for,
-which nova reports and no other part of OpenStack is known to report. All else is left alone and counted.
+API, for instance to isolate an aggregate: nothing in placement tells. So only that is removed which is
+named on the command line, or, on providers with OWNER_NOVA, which earlier files named for the same provider,
+or, if all custom names are asked for, which no other part of OpenStack is known to report. All else is left alone and counted.
 """
 
 from __future__ import annotations
@@ -133,11 +133,9 @@ def _find_removed(
             yield item
         elif owner:
             left.owned[f"{name} of {owner}"] += 1
-        elif item in earlier:
-            yield item
         elif not held.has_owner_nova:
             left.not_of_nova[name] += 1
-        elif evidence.all_custom:
+        elif item in earlier or evidence.all_custom:
             yield item
         else:
             left.not_told[name] += 1

@@ -51,6 +51,14 @@ def test_what_earlier_files_named_is_removed():
     assert removed(Evidence({U2: [earlier]})) == (set(), set())
 
 
+def test_earlier_files_are_no_evidence_without_owner_nova():
+    """nova applied no file to the provider, so somebody else set what it has."""
+    evidence = Evidence({U1: [Entry("x", frozenset({"CUSTOM_OLD"}), {"CUSTOM_C": Inventory(9)})]})
+    bare = Reading(HOST, ProviderState(CLASSES, TRAITS - {"OWNER_NOVA"}))
+    assert removed(evidence, reading=bare) == (set(), set())
+    assert any("without OWNER_NOVA" in text for text in plan(evidence, reading=bare).warnings)
+
+
 def test_what_is_named_is_removed_unless_a_file_names_it():
     """Also what others report; nothing of the same name that is of the other kind."""
     named = frozenset({("trait", "CUSTOM_KEPT"), ("trait", "CUSTOM_PHYSNET_A"), ("trait", "CUSTOM_C")})
