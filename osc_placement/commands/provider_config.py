@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -16,6 +16,7 @@ from osc_placement.batch import select
 from osc_placement.batch.plan import Reading, count_providers
 from osc_placement.batch.select import Selection
 from osc_placement.batch.service import Job, judge_capacity
+from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, TextLister
 from osc_placement.commands.batch_options import add_execution, add_selectors, read_selection
@@ -39,7 +40,7 @@ from osc_placement.provider_config.generate import (
     held_from_records,
     name_files,
 )
-from osc_placement.provider_config.ownership import Held, Kind
+from osc_placement.provider_config.ownership import Held, Kind, find_lasting
 from osc_placement.provider_config.prune import FACETS, Evidence, hold, plan_prune
 from osc_placement.report.read import read_cloud
 from osc_placement.state.selection import NoTreeSelected, select_document
@@ -96,7 +97,8 @@ class GenerateConfig(_OfflineCommand):
     adds to those of its driver. The file has an entry for each provider of the selected trees that has custom
     traits or inventories. What another part of OpenStack is known to report is left out: classes and traits
     of bare metal nodes, of devices of PCI in placement, of vGPUs and persistent memory, of neutron, Cyborg
-    and Blazar.
+    and Blazar. So are inventories of providers that are no roots or have MISC_SHARES_VIA_AGGREGATE: nova's
+    updates fail if a file names them.
 
     It writes one file for all hosts, or with ``--directory`` one for each host.
     """
@@ -161,6 +163,12 @@ class GenerateConfig(_OfflineCommand):
         if found.left_out:
             told = ", ".join(f"{number:,} of {owner}" for owner, number in sorted(found.left_out.items()))
             tell(self.app.stderr, f"Left out, as others report them: {told}")
+        if found.lasting:
+            told = ", ".join(
+                f"{number:,} inventor{'y' if number == 1 else 'ies'} of {whose}"
+                for whose, number in sorted(found.lasting.items())
+            )
+            tell(self.app.stderr, f"Left out, as nova's updates would fail: {told}")
         if not found.hosts:
             tell(self.app.stderr, "No custom trait or inventory is left for a file; nothing was written")
             return
@@ -251,10 +259,16 @@ def _resolve(
 ) -> Resolved:
     """Find the providers that files identify; $COMPUTE_NODE costs a request."""
     locations = tuple(locations)
-    nodes: Iterable[Mapping[str, Any]] = ()
+    nodes: frozenset[str] = frozenset()
     if any(entry.key == COMPUTE_NODE for location in locations for entry in location.entries):
-        nodes = command.client.list_providers(required=[COMPUTE_NODE_TRAIT])
-    return compare.resolve(locations, providers, {node["uuid"] for node in nodes})
+        nodes = _find_with(command, COMPUTE_NODE_TRAIT)
+    return compare.resolve(locations, providers, nodes)
+
+
+def _find_with(command: base.PlacementCommand, trait: str) -> frozenset[str]:
+    """Return the UUIDs of the providers with a trait; raise VersionTooLow if placement cannot be asked."""
+    command.client.require(microversion.LIST_BY_TRAITS)
+    return frozenset(each["uuid"] for each in command.client.list_providers(required=[trait]))
 
 
 def _require_known_hosts(locations: Iterable[Location]) -> None:
@@ -337,7 +351,8 @@ class LintConfig(_OfflineCommand, TextLister):
     def _ask_placement(self, locations: Sequence[Location]) -> list[Problem]:
         """Return the problems that only placement tells."""
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
-        problems = _resolve(self, locations, providers).everything
+        resolved = _resolve(self, locations, providers)
+        problems = [*resolved.everything, *self._find_lasting(resolved, providers)]
         known: Mapping[Kind, frozenset[str]] = {
             "trait": frozenset(self.client.list_traits()),
             "inventory": frozenset(each["name"] for each in self.client.list_resource_classes()),
@@ -351,6 +366,23 @@ class LintConfig(_OfflineCommand, TextLister):
                         line = entry.find_line(name)
                         problems.append(Problem(entry.source, line, Level.WARNING, text))
         return problems
+
+    def _find_lasting(self, resolved: Resolved, providers: Iterable[Provider]) -> Iterator[Problem]:
+        """Yield a warning for each inventory with which nova's updates fail, as the provider keeps it."""
+        by_uuid = {provider.uuid: provider for provider in providers}
+        named = [
+            (by_uuid[uuid], entry)
+            for uuid, entries in resolved.entries.items()
+            for entry in entries
+            if entry.inventories
+        ]
+        sharing = _find_with(self, SHARING_TRAIT) if named else frozenset()
+        for provider, entry in named:
+            traits = (SHARING_TRAIT,) if provider.uuid in sharing else ()
+            whose = find_lasting(provider.parent_provider_uuid is None, traits)
+            for name in entry.inventories if whose else ():
+                text = f"{whose} keep {name}, and nova-compute fails at each update once it is there"
+                yield Problem(entry.source, entry.find_line(name), Level.WARNING, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from osc_placement.errors import PlacementError
 from osc_placement.model import ProviderRecord
 from osc_placement.provider_config.compare import COMPUTE_NODE_TRAIT
 from osc_placement.provider_config.document import COMPUTE_NODE, Entry
-from osc_placement.provider_config.ownership import Held, find_owner
+from osc_placement.provider_config.ownership import Held, find_lasting, find_owner
 from osc_placement.state.document import Document, find_places
 
 By = Literal["name", "uuid"]
@@ -31,26 +31,36 @@ class NotKnown(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The entries for each host, by the name of its root provider, and what was left to its owners."""
+    """The entries for each host, by the name of its root provider, and what was left out.
+
+    :ivar left_out: how many names were left to whom
+    :ivar lasting: how many inventories were left out because nova would find them already there, of whom
+    """
 
     hosts: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    lasting: Mapping[str, int] = field(default_factory=dict)
 
 
 def generate(providers: Iterable[Held], by: By, *, compute_node: bool = False) -> Generated:
     """Return entries with the custom traits and classes of providers, without those that others report.
+
+    Inventories that the driver does not replace are left out too, see `find_lasting`.
 
     :param by: what identifies a provider
     :param compute_node: identify the roots of compute nodes by $COMPUTE_NODE
     """
     hosts: dict[str, list[Entry]] = {}
     left_out: Counter[str] = Counter()
+    lasting: Counter[str] = Counter()
     for held in sorted(providers, key=lambda each: (each.root, not each.is_root, each.name)):
         mine = []
         for item in held.custom:
             owner = find_owner(held, *item)
             if owner:
                 left_out[owner] += 1
+            elif item[0] == "inventory" and (whose := find_lasting(held.is_root, held.traits)):
+                lasting[whose] += 1
             else:
                 mine.append(item)
         if not mine:
@@ -66,7 +76,7 @@ def generate(providers: Iterable[Held], by: By, *, compute_node: bool = False) -
         else:
             entry = Entry(held.uuid, traits, inventories, "uuid")
         hosts.setdefault(held.root, []).append(entry)
-    return Generated(hosts, left_out)
+    return Generated(hosts, left_out, lasting)
 
 
 def held_from_records(records: Iterable[ProviderRecord]) -> list[Held]:

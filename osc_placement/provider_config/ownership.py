@@ -17,12 +17,13 @@ provider comes from a file that was changed since, or from an operator who used 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from osc_placement.batch.device import ONE_TIME_USE
 from osc_placement.batch.managed import OWNER_NOVA
+from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.model import CUSTOM_PREFIX, Inventory, canonical_uuid
 
 Kind = Literal["trait", "inventory"]
@@ -92,3 +93,14 @@ def find_owner(held: Held, kind: Kind, name: str) -> str:
     # operators give physical GPUs traits of their own
     is_gpu = not held.is_root and ("VGPU" in held.inventories or _PHYSICAL_GPU.fullmatch(held.name))
     return "vGPU" if is_gpu and kind == "inventory" else ""
+
+
+def find_lasting(is_root: bool, traits: Collection[str]) -> str:
+    """Return which providers keep their inventories in nova's updates, or an empty text if this one does not.
+
+    nova's resource tracker refuses an entry with a class that the provider has already. Of those in a file,
+    only a root provider has lost it by then, as the driver has replaced its inventories.
+    """
+    if not is_root:
+        return "resource providers that are no roots"
+    return f"resource providers with {SHARING_TRAIT}" if SHARING_TRAIT in traits else ""

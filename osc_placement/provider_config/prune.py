@@ -4,7 +4,8 @@
 A custom trait that no file names may be a remainder of a file, or have been set by an operator through the
 API, for instance to isolate an aggregate: nothing in placement tells. So only that is removed which is
 named on the command line, or, on providers with OWNER_NOVA, which earlier files named for the same provider,
-or, if all custom names are asked for, which no other part of OpenStack is known to report. All else is left alone and counted.
+or, if all custom names are asked for, which no other part of OpenStack is known to report. All else is
+left alone and counted.
 """
 
 from __future__ import annotations

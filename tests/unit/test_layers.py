@@ -42,7 +42,7 @@ ARROWS = {
     "client": ("api.client",),
     "batch": ("api", "whole_file", *LEAVES),
     "state": ("api", "batch", *LEAVES),
-    "provider_config": ("api", "batch", "state", *LEAVES),
+    "provider_config": ("api", "batch", "candidates.node", "state", *LEAVES),
     "report": ("api", "candidates", *LEAVES),
     "migrate": ("api", "batch", "package", *LEAVES),
     "migrate.problem": (),

@@ -273,8 +273,8 @@ def test_lint_needs_no_cloud(openstack, write):
 
 def test_exit_statuses_of_lint(openstack, write, tmp_path):
     """For continuous integration: 0, 3 with warnings, 4 with errors."""
-    good = write({"a": (["CUSTOM_A"], {})}, "good.yaml")
-    odd = write({"b": ([], {})}, "odd.yaml")
+    good = write({"a": (["CUSTOM_A"], {})}, "one/good.yaml")
+    odd = write({"b": ([], {})}, "one/odd.yaml")
     again = write({"a": (["CUSTOM_B"], {})}, "other/again.yaml")
 
     def status(*arguments):
@@ -316,6 +316,48 @@ def test_lint_with_placement(openstack, cloud, write):
     ]
     assert told[2][1].startswith(f"no resource provider is {cloud.name('compute-1-nik')} (is it ")
     assert told[2][1].endswith("?); nova ignores the entry")
+
+
+def test_inventories_that_fail_at_each_update_of_nova(openstack, cloud, write):
+    """Lint warns of those of children and shared providers, and generate leaves them out."""
+    cloud.client.set_inventories(
+        cloud.uuids["compute-1-nic"],
+        LICENSE,
+        cloud.client.show_provider(cloud.uuids["compute-1-nic"])["generation"],
+    )
+    cloud.make("nfs", ("MISC_SHARES_VIA_AGGREGATE",), LICENSE)
+    names = ("compute-1", "compute-1-nic", "nfs")
+    path = write({cloud.name(name): (["CUSTOM_GOLD"], LICENSE) for name in names})
+    result = openstack.run(*LINT, path, "--check-placement", "-f", "json")
+    assert [(row["level"], row["problem"].split(" keep")[0]) for row in result.json] == [
+        ("warning", "resource providers that are no roots"),
+        ("warning", "resource providers with MISC_SHARES_VIA_AGGREGATE"),
+    ]
+    made = path.with_name("made.yaml")
+    result = openstack.run(*GENERATE, "-o", made, *cloud.select)
+    assert entries_of(made) == {**expected(cloud, 1), **expected(cloud, 2)}
+    assert (
+        "Left out, as nova's updates would fail: 1 inventory of resource providers that are no roots, "
+        "1 inventory of resource providers with MISC_SHARES_VIA_AGGREGATE"
+    ) in result.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("command", "entries"),
+    [
+        (LINT, {"$COMPUTE_NODE": (["CUSTOM_GOLD"], {})}),
+        (LINT, {"a": ([], LICENSE)}),
+        (DRIFT, {"$COMPUTE_NODE": (["CUSTOM_GOLD"], {})}),
+    ],
+)
+def test_traits_of_providers_need_1_18(openstack, cloud, write, command, entries):
+    """As placement filters providers by traits since that version."""
+    if "a" in entries:
+        entries = {cloud.name("compute-1"): entries["a"]}
+    more = ("--check-placement",) if command is LINT else ("--all",)
+    result = openstack.run(*command, write(entries), *more, "--os-placement-api-version", "1.14")
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert "1.18" in result.err
 
 
 def test_lint_asks_placement_only_if_told(openstack, write):

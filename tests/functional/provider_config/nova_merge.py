@@ -2,8 +2,9 @@
 """What nova-compute adds to its providers. Run by nova's Python, not by that of the tests.
 
 Reads a JSON list of cases: a directory of provider configuration files, and providers with name, uuid, parent
-and traits, parents first. Prints a JSON list of the same length: the traits and inventories of each provider
-by its UUID, or the text of the exception that nova's resource tracker raises in each update.
+and traits, parents first, and the inventories that the driver leaves them. Prints a JSON list of the same
+length: the traits and inventories of each provider by its UUID, or the text of the exception that nova's
+resource tracker raises in each update.
 """
 
 import json
@@ -25,6 +26,7 @@ def merge(case):
         else:
             tree.new_root(provider["name"], provider["uuid"])
         tree.add_traits(provider["uuid"], *provider["traits"])
+        tree.update_inventory(provider["uuid"], provider.get("inventories", {}))
     try:
         tracker._merge_provider_configs(get_provider_configs(case["directory"]), tree)
     except Exception as error:

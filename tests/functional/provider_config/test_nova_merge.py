@@ -4,10 +4,12 @@
 import pathlib
 import random
 
+from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.model import Inventory, Provider
 from osc_placement.provider_config.compare import State, compare, resolve
 from osc_placement.provider_config.document import COMPUTE_NODE, Entry, Level, format_file
 from osc_placement.provider_config.files import read_locations, require_good
+from osc_placement.provider_config.generate import generate
 from osc_placement.provider_config.ownership import Held
 from tests.functional.provider_config.test_nova_loader import ask_nova, choose_entry, write
 
@@ -82,3 +84,56 @@ def test_what_nova_merges_does_not_drift(tmp_path):
             undone = compare(hold(provider, before["traits"], {}), entries)
             assert {each.state for each in undone} <= {State.MISSING}
     assert 10 < failed < CASES / 2
+
+
+def give_inventories(chance, providers):
+    """A tree in which some roots share what they have, and most providers have custom inventories."""
+    for each in providers:
+        if each["parent"] is None and chance.random() < 0.3:
+            each["traits"] = [SHARING_TRAIT]
+        classes = chance.sample(("CUSTOM_CLASS_0", "CUSTOM_CLASS_1", "CUSTOM_CLASS_2"), chance.randrange(3))
+        each["inventories"] = {name: Inventory(chance.randint(1, 9)).to_json() for name in classes}
+        each["traits"] = [*each["traits"], "CUSTOM_TRAIT"]
+    return providers
+
+
+def left_by_driver(providers):
+    """The providers when nova merges: its driver has replaced the inventories of roots that share nothing."""
+    return [
+        {**each, "inventories": {}} if not each["parent"] and SHARING_TRAIT not in each["traits"] else each
+        for each in providers
+    ]
+
+
+def test_nova_merges_generated_files(tmp_path):
+    """Also where children and roots that share have custom inventories; files with these make it fail."""
+    chance = random.Random(6)
+    cases, fail = [], []
+    for number in range(CASES):
+        providers = give_inventories(chance, make_providers(chance))
+        names = {each["uuid"]: each["name"] for each in providers}
+        held = [
+            Held(
+                each["name"],
+                each["uuid"],
+                names[each["parent"] or each["uuid"]],
+                each["parent"] is None,
+                frozenset(each["traits"]),
+                {name: Inventory.from_json(fields) for name, fields in each["inventories"].items()},
+            )
+            for each in providers
+        ]
+        found = generate(held, chance.choice(("name", "uuid")))
+        fail.append(bool(found.lasting))
+        entries = [entry for host in found.hosts.values() for entry in host]
+        everything = [Entry(each.name, each.traits & {"CUSTOM_TRAIT"}, each.inventories) for each in held]
+        for what, chosen in (("good", entries), ("all", everything)):
+            directory = write(tmp_path / f"{what}-{number}", {"text": format_file(chosen)})
+            cases.append({"directory": directory, "providers": left_by_driver(providers)})
+    done = ask_nova(cases, SCRIPT)
+    assert [each for each in done[::2] if "failed" in each] == []
+    assert ["failed" in each for each in done[1::2]] == fail
+    assert CASES / 10 < sum(fail) < CASES
+    for case, theirs in zip(cases[::2], done[::2], strict=True):
+        for provider in case["providers"]:
+            assert "OWNER_NOVA" in theirs["merged"][provider["uuid"]][0]

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries made from what providers have."""
 
+from dataclasses import replace
+
 import pytest
 
+from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.model import Inventory
 from osc_placement.provider_config.document import COMPUTE_NODE, Entry
 from osc_placement.provider_config.generate import NotKnown, generate, name_files
@@ -22,8 +25,26 @@ def test_root_comes_before_its_children():
     assert found.hosts == {
         "compute-1": [
             Entry("compute-1", frozenset({"CUSTOM_A"})),
-            Entry("a-child", frozenset({"CUSTOM_B"}), {"CUSTOM_C": Inventory(1)}),
+            Entry("a-child", frozenset({"CUSTOM_B"})),
         ]
+    }
+
+
+def test_inventories_that_nova_would_find_already_there_are_left_out():
+    """Its driver replaces those of roots that do not share them; what others report is counted as theirs."""
+    both = {"CUSTOM_C": Inventory(1), "CUSTOM_PCI_1": Inventory(1)}
+    child = replace(CHILD, inventories=both)
+    root = replace(ROOT, inventories=both)
+    shared = Held("nfs", None, "nfs", True, frozenset({SHARING_TRAIT}), both)
+    found = generate([root, child, shared], "name")
+    assert [entry.inventories for entries in found.hosts.values() for entry in entries] == [
+        {"CUSTOM_C": Inventory(1)},
+        {},
+    ]
+    assert found.left_out == {"PCI in placement": 3}
+    assert found.lasting == {
+        "resource providers that are no roots": 1,
+        f"resource providers with {SHARING_TRAIT}": 1,
     }
 
 
