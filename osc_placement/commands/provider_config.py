@@ -255,14 +255,18 @@ def _read_files(names: Sequence[str]) -> tuple[Location, ...]:
 
 
 def _resolve(
-    command: base.PlacementCommand, locations: Iterable[Location], providers: Sequence[Provider]
+    command: base.PlacementCommand,
+    locations: Iterable[Location],
+    providers: Sequence[Provider],
+    *,
+    own_trees: bool = False,
 ) -> Resolved:
-    """Find the providers that files identify; $COMPUTE_NODE costs a request."""
+    """Find the providers that files identify, see `compare.resolve`; $COMPUTE_NODE costs a request."""
     locations = tuple(locations)
     nodes: frozenset[str] = frozenset()
     if any(entry.key == COMPUTE_NODE for location in locations for entry in location.entries):
         nodes = _find_with(command, COMPUTE_NODE_TRAIT)
-    return compare.resolve(locations, providers, nodes)
+    return compare.resolve(locations, providers, nodes, own_trees=own_trees)
 
 
 def _find_with(command: base.PlacementCommand, trait: str) -> frozenset[str]:
@@ -445,7 +449,7 @@ class _ComparingCommand(base.PlacementCommand):
             _require_known_hosts((*parsed_args.locations, *earlier))
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
         resolved = _resolve(self, parsed_args.locations, providers)
-        before = _resolve(self, earlier, providers)
+        before = _resolve(self, earlier, providers, own_trees=True)
         identified = {*resolved.entries, *before.entries}
         chosen = providers
         if selection.has_conditions:
@@ -461,7 +465,7 @@ class _ComparingCommand(base.PlacementCommand):
         return _Targets(chosen, providers, selection, resolved, before)
 
     def complain(self, problems: Iterable[Problem]) -> None:
-        """Say which entries mean no provider, or one that another entry means."""
+        """Say what nova ignores in the files, and which entries mean no provider or one of another entry."""
         stream = self.app.stderr
         if stream is None:
             return
@@ -528,7 +532,7 @@ class ShowDrift(_ComparingCommand, FittedLister):
             )
             for entry, _problem in targets.resolved.missing
         ]
-        self.complain(targets.resolved.problems)
+        self.complain([*list_problems(parsed_args.locations), *targets.resolved.problems])
         names = targets.names
         for reading in self.read_targets(targets, parsed_args.concurrency):
             if reading.state is None or not isinstance(reading.subject, Provider):
@@ -626,7 +630,8 @@ class PruneConfig(_ComparingCommand, PlanCommand):
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
         targets = self.find_targets(parsed_args, parsed_args.earlier)
-        self.complain(targets.resolved.everything)
+        read = (*parsed_args.locations, *parsed_args.earlier)
+        self.complain([*list_problems(read), *targets.resolved.everything])
         evidence = Evidence(
             targets.earlier.entries,
             frozenset(

@@ -58,11 +58,17 @@ class Resolved:
 
 
 def resolve(
-    locations: Iterable[Location], providers: Sequence[Provider], compute_nodes: Collection[str]
+    locations: Iterable[Location],
+    providers: Sequence[Provider],
+    compute_nodes: Collection[str],
+    *,
+    own_trees: bool = False,
 ) -> Resolved:
     """Find the providers that the entries of all locations identify.
 
     :param compute_nodes: the UUIDs of providers with `COMPUTE_NODE_TRAIT`
+    :param own_trees: whether entries in a directory for a host count only for the providers of its tree, as
+        nova ignores the others there
     """
     by_uuid = {provider.uuid: provider for provider in providers}
     by_name = {provider.name: provider for provider in providers}
@@ -90,6 +96,13 @@ def resolve(
             elif len(meant) > 1:
                 text = f"{entry.key} is the UUID of a resource provider and the name of another one"
                 problems.append(_warn(entry, text))
+            if own_trees and location.host is not None:
+                roots_of = {uuid: by_uuid.get(by_uuid[uuid].root_provider_uuid or uuid) for uuid in meant}
+                meant = {
+                    uuid
+                    for uuid, root in roots_of.items()
+                    if root and location.host in (root.name, root.uuid)
+                }
             for uuid in meant:
                 found.setdefault(uuid, []).append(entry)
                 first = named.setdefault(uuid, entry)

@@ -488,6 +488,34 @@ def test_prune_removes_what_earlier_files_named(openstack, cloud, write):
     assert cloud.classes("compute-2") == {*SIZES, "CUSTOM_LICENSE"}
 
 
+def test_earlier_entry_in_the_directory_of_another_host_is_no_evidence(openstack, cloud, write):
+    """nova ignored it there."""
+    first, second = cloud.name("compute-1"), cloud.name("compute-2")
+    earlier = write({second: (["CUSTOM_OLD"], {})}, f"was/{first}/a.yaml")
+    path = write({each: (["CUSTOM_GOLD"], LICENSE) for each in (first, second)})
+    result = prune(openstack, path, "--previous", earlier.parent.parent, "--yes")
+    assert (result.status, "CUSTOM_OLD" in cloud.traits("compute-2")) == (0, True)
+
+
+@pytest.mark.parametrize("command", [DRIFT, (*PRUNE, "--dry-run")])
+def test_warnings_of_files_are_told(openstack, cloud, write, command):
+    """What nova ignores in a file may be why a name seems to be gone."""
+    path = write({cloud.name("compute-1"): (["CUSTOM_GOLD"], LICENSE)}, "now/a.yaml")
+    path.write_text(path.read_text().replace("traits:", "trait:"))
+    path.with_name("b.yml").write_text("")
+    err = openstack.run(*command, path.parent).err
+    assert f"{path}:" in err
+    assert "unknown key, which nova ignores" in err
+    assert f"{path.with_name('b.yml')}: warning: nova reads no file" in err
+
+
+def test_warnings_of_earlier_files_are_told(openstack, cloud, write):
+    path = write({cloud.name("compute-1"): (["CUSTOM_GOLD"], LICENSE)}, "now/a.yaml")
+    earlier = write({cloud.name("compute-1"): (["CUSTOM_GOLD"], LICENSE)}, "was/b.yml")
+    result = prune(openstack, path, "--previous", earlier.parent, "--dry-run")
+    assert f"{earlier}: warning: nova reads no file" in result.err
+
+
 def test_prune_removes_what_is_named_on_the_command_line(openstack, cloud, write):
     """On the identified providers only."""
     path = write({cloud.name("compute-1"): (["CUSTOM_GOLD"], {})})

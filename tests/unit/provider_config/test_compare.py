@@ -50,6 +50,17 @@ def test_directory_for_a_host_may_be_named_by_uuid():
     assert find(default, host=U2).entries == {U2: [default]}
 
 
+def test_entries_of_other_hosts_in_a_directory_for_a_host():
+    """nova ignored them there; they do not count if only own trees are asked for."""
+    mine, child, other = entry("compute-1"), entry(U3), entry("compute-2")
+    location = Location((ConfigFile("a.yaml", (mine, child, other)),), "compute-1")
+    found = resolve([location], PROVIDERS, (U1, U2), own_trees=True)
+    assert (found.entries, found.everything) == ({U1: [mine], U3: [child]}, [])
+    assert set(resolve([location], PROVIDERS, (U1, U2)).entries) == {U1, U2, U3}
+    nowhere = Location(location.files)
+    assert set(resolve([nowhere], PROVIDERS, (U1, U2), own_trees=True).entries) == {U1, U2, U3}
+
+
 def test_case_counts():
     """As for nova."""
     found = find(entry(U1.upper()), entry("Compute-1"))
