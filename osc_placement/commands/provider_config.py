@@ -610,7 +610,7 @@ class PruneConfig(_ComparingCommand, PlanCommand):
             "--all-custom",
             action="store_true",
             help="Remove every custom trait and inventory of resource providers with OWNER_NOVA that no "
-            "other part of OpenStack is known to report",
+            "other part of OpenStack is known to report, those that an operator set on nova's hosts included",
         )
         self.add_files_and_selectors(parser)
         add_execution(parser)

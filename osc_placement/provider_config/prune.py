@@ -11,10 +11,10 @@ left alone and counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading
+from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading, count_providers
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.model import Provider
 from osc_placement.provider_config.compare import list_items, list_unnamed
@@ -81,6 +81,7 @@ def plan_prune(
     left = _Left()
     steps = []
     unreadable: dict[str, Exception] = {}
+    read: list[Held] = []
     for reading in readings:
         provider = reading.subject
         assert isinstance(provider, Provider)
@@ -91,7 +92,8 @@ def plan_prune(
                 Change(provider, ProviderState(), ProviderState(), f"could not be read: {reading.error}")
             )
             continue
-        removed = set(_find_removed(hold(provider, reading.state, roots), entries, evidence, left))
+        read.append(hold(provider, reading.state, roots))
+        removed = set(_find_removed(read[-1], entries, evidence, left))
         after = replace(
             reading.state,
             traits=frozenset(name for name in reading.state.traits or () if ("trait", name) not in removed),
@@ -105,9 +107,30 @@ def plan_prune(
     if unreadable and len(unreadable) == len(steps):
         raise next(iter(unreadable.values()))
     edit = Recorded(title, FACETS)
-    return Plan(
-        edit, tuple(steps), unreadable, edits=edits_of(edit, tuple(steps)), warnings=tuple(left.warn())
-    )
+    warnings = (*_judge_named(read, entries, evidence.named), *left.warn())
+    return Plan(edit, tuple(steps), unreadable, edits=edits_of(edit, tuple(steps)), warnings=warnings)
+
+
+def _judge_named(
+    read: Sequence[Held], entries: Mapping[str, Sequence[Entry]], named: Iterable[tuple[Kind, str]]
+) -> Iterator[str]:
+    """Yield a warning for each name of the command line that no provider has, or that a file names too."""
+    for item in sorted(named):
+        kind, name = item
+        what = f"the trait {name}" if kind == "trait" else f"inventories of {name}"
+        holders = [held for held in read if name in (held.traits if kind == "trait" else held.inventories)]
+        if not holders:
+            yield f"none of {count_providers(len(read))} has {what}"
+        places = (
+            f"{entry.source}:{entry.find_line(name)}"
+            for held in holders
+            for entry in entries.get(held.uuid or "", ())
+            if item in list_items(entry)
+        )
+        place = next(places, None)
+        if place:
+            stay = "stays" if kind == "trait" else "stay"
+            yield f"{what} {stay} where a file names it, such as {place}"
 
 
 def hold(provider: Provider, state: ProviderState, roots: Mapping[str, str]) -> Held:

@@ -65,6 +65,23 @@ def test_what_is_named_is_removed_unless_a_file_names_it():
     assert removed(Evidence(named=named)) == ({"CUSTOM_PHYSNET_A"}, set())
 
 
+def test_name_that_is_found_nowhere_or_kept_is_told():
+    """With the place of the file that names it; not of names that are removed."""
+    kept = {U1: [Entry("compute-1", frozenset({"CUSTOM_KEPT"}), source="a.yaml", lines={"CUSTOM_KEPT": 8})]}
+    names = (
+        ("trait", "CUSTOM_KEPT"),
+        ("trait", "CUSTOM_OLT"),
+        ("inventory", "CUSTOM_OLD"),
+        ("trait", "CUSTOM_OLD"),
+    )
+    told = plan(Evidence(named=frozenset(names)), entries=kept).warnings
+    assert [text for text in told if not text.startswith("left")] == [
+        "none of 1 resource provider has inventories of CUSTOM_OLD",
+        "the trait CUSTOM_KEPT stays where a file names it, such as a.yaml:8",
+        "none of 1 resource provider has the trait CUSTOM_OLT",
+    ]
+
+
 def test_everything_custom_is_what_nobody_else_reports():
     """On providers with OWNER_NOVA alone; never a standard name."""
     assert removed(Evidence(all_custom=True)) == ({"CUSTOM_OLD", "CUSTOM_OTHER"}, {"CUSTOM_C"})
