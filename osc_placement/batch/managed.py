@@ -45,7 +45,7 @@ class DropsManaged(PlacementError):
     def __init__(self, dropped: Iterable[str]) -> None:
         self.dropped = frozenset(dropped)
         super().__init__(
-            f"it would lose {_join(sorted(dropped))}, which nova-compute reports; "
+            f"it would lose {_list_names(sorted(dropped))}, which nova-compute reports; "
             "--yes-drop-managed does it all the same"
         )
 
@@ -62,9 +62,7 @@ def describe_dropped(changes: Iterable[Change]) -> str:
     losses = {change.subject.name: dropped for change in changes if (dropped := find_dropped(change))}
     if not losses:
         return ""
-    numbers = Counter(trait for dropped in losses.values() for trait in dropped)
-    ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
-    told = _join([f"{trait} ({number:,})" for trait, number in ordered])
+    told = list_counts(Counter(trait for dropped in losses.values() for trait in dropped))
     first = min(losses)
     who = f"{first} loses" if len(losses) == 1 else f"{count_providers(len(losses))}, such as {first}, lose"
     return f"{who} traits that nova-compute reports: {told}"
@@ -85,6 +83,12 @@ def refuse_dropped(plan: Plan) -> None:
         )
 
 
-def _join(names: list[str]) -> str:
+def list_counts(counts: Counter[str]) -> str:
+    """Return names with their numbers, the most frequent first; many are cut."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return _list_names([f"{name} ({number:,})" for name, number in ordered])
+
+
+def _list_names(names: list[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from osc_placement.batch.managed import list_counts
 from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading, count_providers
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.model import Provider
@@ -22,8 +23,6 @@ from osc_placement.provider_config.document import Entry
 from osc_placement.provider_config.ownership import Held, Kind, find_owner
 
 FACETS: tuple[Facet, ...] = ("inventories", "traits")
-#: names that a warning lists
-_MOST_NAMES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +51,16 @@ class _Left:
         if self.not_told:
             yield (
                 "left alone, as nothing tells whether a file named it or somebody else set it: "
-                f"{_join(self.not_told)}; to remove it, name it with --trait or --resource-class, or give "
-                "--previous or --all-custom"
+                f"{list_counts(self.not_told)}; to remove it, name it with --trait or --resource-class, or "
+                "give --previous or --all-custom"
             )
         if self.not_of_nova:
             yield (
                 "left alone on resource providers without OWNER_NOVA, to which nova applied no file: "
-                f"{_join(self.not_of_nova)}"
+                f"{list_counts(self.not_of_nova)}"
             )
         if self.owned:
-            yield f"left to those who report it: {_join(self.owned)}"
+            yield f"left to those who report it: {list_counts(self.owned)}"
 
 
 def plan_prune(
@@ -163,10 +162,3 @@ def _find_removed(
             yield item
         else:
             left.not_told[name] += 1
-
-
-def _join(counts: Counter[str]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    told = ", ".join(f"{name} ({number:,})" for name, number in ordered[:_MOST_NAMES])
-    more = len(ordered) - _MOST_NAMES
-    return told + (f" and {more:,} more" if more > 0 else "")
