@@ -426,7 +426,7 @@ class _ComparingCommand(base.PlacementCommand):
             self,
             parser,
             "which of the resource providers that the files identify; all given conditions must hold "
-            "(default: all of them)",
+            "(default: all of them, but $COMPUTE_NODE in files of no known host needs a condition or --all)",
         )
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
