@@ -235,8 +235,8 @@ class Plan:
     ``goes_on`` where a run was begun: what somebody else was faster with may be what that run wrote last.
     ``written`` has, by UUID, the facets of which it was found to have written a part. ``is_staged``: the
     steps depend on each other, and are made in the stages that `batch.stages` finds; ``done`` has the changes
-    that the run made before it was resumed. ``found`` has, by UUID, the refused changes of an undo with what is
-    there now in place of what was expected.
+    that the run made before it was resumed. ``found`` has, by UUID, the refused changes of an undo with what
+    is there now in place of what was expected.
     """
 
     edit: Edit
