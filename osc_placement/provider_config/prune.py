@@ -2,10 +2,14 @@
 """The plan that removes traits and inventories that no provider configuration file names any more. Pure.
 
 A custom trait that no file names may be a remainder of a file, or have been set by an operator through the
-API, for instance to isolate an aggregate: nothing in placement tells. So only that is removed which is
-named on the command line, or, on providers with OWNER_NOVA, which earlier files named for the same provider,
-or, if all custom names are asked for, which no other part of OpenStack is known to report. All else is
-left alone and counted.
+API, for instance to isolate an aggregate: placement does not keep who set it. So a name is removed for one
+of these reasons only:
+
+- it is named on the command line;
+- the provider has OWNER_NOVA, no other part of OpenStack is known to report the name, and earlier files
+  named it for the same provider, or all custom names are asked for.
+
+All else is left alone and counted.
 """
 
 from __future__ import annotations
