@@ -189,7 +189,8 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
         "There are no runs for http://127.0.0.1:1/elsewhere. --all-clouds lists 2 runs of other clouds."
     )
     lines, _ = show(program, "run", "list", "--all-clouds", "--last", "1")
-    assert len(lines) == 2
+    assert len(lines) == 3
+    assert lines[2] == "Not shown: applied (--long shows them)"
     lines, _ = show(program, "run", "delete", run)
     assert (lines, len(migrate_json("run", "list")[0]["runs"])) == ([f"Deleted run {run}"], 1)
 
