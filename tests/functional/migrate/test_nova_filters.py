@@ -190,7 +190,7 @@ def ask_ours(case, cloud, uuids, traits):
         asked = ask_filters(boot, Options(**dict.fromkeys(case["enabled"], True)))
     except (NoClaim, NotCountable) as error:
         return str(error)
-    nova = NovaRequest(request, asked)
+    nova = NovaRequest(request, asked=asked)
     return join_conditions([*flavor_conditions("m1", request), *filter_conditions(nova)], None)
 
 

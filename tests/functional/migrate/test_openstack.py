@@ -107,7 +107,7 @@ def test_run_needs_confirmation_and_a_known_name(cloud, add_host, client, openst
     assert (shown.status, len(shown.json)) == (0, 1)
     assert client.list_provider_allocations(node)["allocations"] == {}
     wrong = openstack("run", "heal", "--yes")
-    assert (wrong.status, len(wrong.err.splitlines())) == (1, 1)
+    assert (wrong.status, len(wrong.err.splitlines())) == (2, 1)
     assert "heal-allocations" in wrong.err
 
 
