@@ -120,6 +120,8 @@ class Monitor:
 
         :param sessions: the connections of the driver, by id of the session
         """
+        # the thread of a worker whose statement waited opens another connection as soon as its own has died
+        sessions = dict(sessions)
         self._end(sessions)
         end = time.monotonic() + PATIENCE
         while not self._find_sessions().isdisjoint(sessions):
