@@ -26,7 +26,6 @@ LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
     *("started", "undone_by"),
 )
-SEE_ALL: Final = "(--long shows each of them)"
 #: some thousand years, as there is no date before the year 1
 _MOST_DAYS: Final = 500_000
 #: the width from which on a list of all clouds has all columns

@@ -21,6 +21,7 @@ from osc_placement.batch.journal.record import facet_to_json
 from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import (
     FEW,
+    SEE_ALL,
     SHORT_COLUMNS,
     Page,
     Row,
@@ -41,7 +42,7 @@ from osc_placement.batch.plan import (
     for_changes,
 )
 from osc_placement.batch.reshape import KIND
-from osc_placement.batch.run_commands import SEE_ALL, NextCommands, name_next_commands
+from osc_placement.batch.run_commands import NextCommands, name_next_commands
 from osc_placement.batch.service import Job
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base

@@ -11,12 +11,11 @@ from typing import Any, Final, cast
 from osc_placement import microversion
 from osc_placement.batch import journal, service
 from osc_placement.batch.difference import describe_difference, list_differences
-from osc_placement.batch.page import rows_of_run
+from osc_placement.batch.page import SEE_ALL, rows_of_run
 from osc_placement.batch.plan import APPLY, EXIT_PARTIAL
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
-    SEE_ALL,
     add_choice,
     add_delete_options,
     add_failed_only_option,

@@ -13,9 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.page import Page
+from osc_placement.batch.page import SEE_ALL, Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL
-from osc_placement.batch.run_commands import SEE_ALL
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand

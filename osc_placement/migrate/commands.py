@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TextIO, TypeVar
 
 from osc_placement.batch import journal
-from osc_placement.batch.page import Page, rows_of_run
+from osc_placement.batch.page import SEE_ALL, Page, rows_of_run
 from osc_placement.batch.plan import (
     ALL_FACETS,
     APPLY,
@@ -34,7 +34,6 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
-    SEE_ALL,
     NextCommands,
     describe_no_runs,
     hint_at_other_clouds,

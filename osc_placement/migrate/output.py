@@ -17,6 +17,7 @@ from keystoneauth1 import exceptions as keystone
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.page import (
     SCREEN,
+    SEE_ALL,
     SHORT_COLUMNS,
     Page,
     Row,
@@ -26,7 +27,6 @@ from osc_placement.batch.page import (
     sort_rows,
 )
 from osc_placement.batch.plan import Change, Outcome, Plan, Result
-from osc_placement.batch.run_commands import SEE_ALL, NextCommands
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.decommission import Decommission
@@ -37,6 +37,7 @@ from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
 
 if TYPE_CHECKING:
+    from osc_placement.batch.run_commands import NextCommands
     from osc_placement.migrate.repair import Failure, Repaired
     from osc_placement.migrate.runner import Run
 

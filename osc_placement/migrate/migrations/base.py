@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from osc_placement.api.client import PlacementClient
-from osc_placement.batch.plan import Plan
-from osc_placement.migrate.nova.ports import Port
-from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource, Source
 from osc_placement.migrate.problem import Problem, Reason
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.plan import Plan
+    from osc_placement.migrate.nova.ports import Port
+    from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource, Source
 
 #: removals that need no option: so many, or this share of all if that is more
 _HANDFUL: Final = 5

@@ -7,18 +7,20 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement import microversion
-from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.errors import UsageError
-from osc_placement.migrate.nova.facts import ComputeNode
-from osc_placement.migrate.nova.hosts import Hosts
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Inventory, ProviderRecord
 from osc_placement.syntax import names_provider
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.migrate.nova.facts import ComputeNode
+    from osc_placement.migrate.nova.hosts import Hosts
 
 #: classes of compute nodes, which sharing providers do not have
 _HOST_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
