@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import prettytable
@@ -49,10 +48,21 @@ def run(conf: ConfigOpts, database: Database, *, max_count: str | None) -> int:
     # without them, servers that run would find the repairs later
     with contextlib.suppress(upgrade.SchemaError):
         upgrade.use_own(database)
+
+    def create_incomplete_consumers(limit: int) -> int:
+        # the project and the user that they get are made only if there are any
+        if not database.read(repair.count_missing_consumers):
+            return 0
+        project = conf.placement.incomplete_consumer_project_id
+        user = conf.placement.incomplete_consumer_user_id
+        project_id = names.ensure(database, projects, "external_id", [project])[project]
+        user_id = names.ensure(database, users, "external_id", [user])[user]
+        return database.write(repair.create_consumers, project_id, user_id, limit)
+
     migrations: dict[str, Migration] = {
         # in order, by the names that placement-manage prints
         "set_root_provider_ids": lambda limit: database.write(repair.set_roots, limit),
-        "create_incomplete_consumers": partial(_create_incomplete_consumers, conf, database),
+        "create_incomplete_consumers": create_incomplete_consumers,
     }
     totals: dict[str, int] = {}
     repaired, failed = _run_batch(migrations, totals, limit)
@@ -66,17 +76,6 @@ def run(conf: ConfigOpts, database: Database, *, max_count: str | None) -> int:
         print("Some migrations failed unexpectedly. Check log for details.")
         return 2
     return 1 if repaired else 0
-
-
-def _create_incomplete_consumers(conf: ConfigOpts, database: Database, limit: int) -> int:
-    """Create missing consumers and, if there are any, the project and user they get."""
-    if not database.read(repair.count_missing_consumers):
-        return 0
-    project = conf.placement.incomplete_consumer_project_id
-    user = conf.placement.incomplete_consumer_user_id
-    project_id = names.ensure(database, projects, "external_id", [project])[project]
-    user_id = names.ensure(database, users, "external_id", [user])[user]
-    return database.write(repair.create_consumers, project_id, user_id, limit)
 
 
 def _run_batch(migrations: dict[str, Migration], totals: dict[str, int], limit: int) -> tuple[int, bool]:

@@ -440,12 +440,6 @@ class _Judge:
             (self.before[claim.consumer_uuid] for claim in request if claim.consumer_uuid in self.before),
             Counter(),
         )
-        wanted = self._check(lines, given_back)
-        for key in self.used.keys() & (wanted.keys() | given_back.keys()):
-            self.used[key] += wanted[key] - given_back[key]
-
-    def _check(self, lines: Sequence[tuple[str, Key, int]], given_back: Counter[Key]) -> Counter[Key]:
-        """Return the sum of the lines by key; :raises errors.InventoryUnfit: a provider cannot have them."""
         provider_names = {locked.id: uuid for uuid, locked in self.providers.items()}
         class_names = {id_: name for name, id_ in self.class_ids.items()}
         # one error names every provider without inventory of any of the classes
@@ -454,9 +448,9 @@ class _Judge:
         if bare := {key[0] for _, key, _ in lines} - stocked:
             classes = ", ".join(class_names[id_] for id_ in sorted(wanted_classes))
             raise errors.InventoryUnfit(classes, ", ".join(provider_names[id_] for id_ in sorted(bare)))
-        so_far: Counter[Key] = Counter()
+        wanted: Counter[Key] = Counter()
         for _, key, amount in lines:
-            so_far[key] += amount
+            wanted[key] += amount
             inventory = self.stock.get(key)
             names_of = (class_names[key[1]], provider_names[key[0]])
             if inventory is None:
@@ -464,6 +458,7 @@ class _Judge:
             if not inventory.fits_unit(amount):
                 raise errors.ConstraintsViolated(*names_of)
             others = self.used[key] - given_back[key]
-            if not inventory.has_room(so_far[key], used=others) and so_far[key] > given_back[key]:
+            if not inventory.has_room(wanted[key], used=others) and wanted[key] > given_back[key]:
                 raise errors.CapacityExceeded(*names_of)
-        return so_far
+        for key in self.used.keys() & (wanted.keys() | given_back.keys()):
+            self.used[key] += wanted[key] - given_back[key]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from osc_placement.candidates.node import Node, Stock
 
+    #: labels and values of a metric
+    _Samples = Iterable[tuple[Mapping[str, str], float]]
+
 LOG = logging.getLogger(__name__)
 
 #: seconds for which a text is returned again
@@ -68,9 +71,26 @@ class CloudMetrics:
         self._exporter_names = exporter_names
         self._more: list[_Kept] = []
         if read_projects is not None:
-            self._more.append(_Kept(lambda: _describe_projects(read_projects()), PROJECTS_FRESH))
+            self._more.append(
+                _Kept(
+                    "project_used",
+                    "What the consumers of a project hold.",
+                    lambda: (
+                        ({"project": project, "resource_class": name}, amount)
+                        for project, name, amount in read_projects()
+                    ),
+                    PROJECTS_FRESH,
+                )
+            )
         if read_flavors is not None:
-            self._more.append(_Kept(lambda: _describe_flavors(read_flavors()), FLAVORS_FRESH))
+            self._more.append(
+                _Kept(
+                    "flavor_free",
+                    "How many more instances of a flavor fit.",
+                    lambda: (({"flavor": name}, count) for name, count in read_flavors()),
+                    FLAVORS_FRESH,
+                )
+            )
         self._turn = threading.Lock()
         self._made: tuple[float, bytes] | None = None
 
@@ -125,17 +145,19 @@ class CloudMetrics:
 
 
 class _Kept:
-    """A text that is expensive to make, and is returned again for some seconds."""
+    """The text of a gauge whose samples are expensive to read; it is returned again for some seconds."""
 
-    def __init__(self, make: Callable[[], str], fresh: float) -> None:
-        self._make = make
+    def __init__(self, name: str, text: str, read_samples: Callable[[], _Samples], fresh: float) -> None:
+        self._name = name
+        self._text = text
+        self._read_samples = read_samples
         self._fresh = fresh
         self._made: tuple[float, str] | None = None
 
     def get(self) -> str:
         """Return the text."""
         if self._made is None or time.monotonic() - self._made[0] > self._fresh:
-            text = self._make()
+            text = "".join(_family(self._name, self._text, self._read_samples()))
             self._made = time.monotonic(), text
         return self._made[1]
 
@@ -249,16 +271,6 @@ def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
         yield from _sums("provider", " at a provider", of_each)
 
 
-def _describe_projects(used: Sequence[tuple[str, str, int]]) -> str:
-    samples = (({"project": who, "resource_class": name}, amount) for who, name, amount in used)
-    return "".join(_family("project_used", "What the consumers of a project hold.", samples))
-
-
-def _describe_flavors(counts: Sequence[tuple[str, int]]) -> str:
-    samples = (({"flavor": name}, count) for name, count in counts)
-    return "".join(_family("flavor_free", "How many more instances of a flavor fit.", samples))
-
-
 def _describe_as_exporter(nodes: Sequence[Node]) -> Iterator[str]:
     """Yield what openstack-exporter tells about inventories, with the labels that its dashboards select by.
 
@@ -291,9 +303,7 @@ def _sums(prefix: str, where: str, sums: Sequence[tuple[Mapping[str, str], _Sums
         )
 
 
-def _family(
-    name: str, text: str, samples: Iterable[tuple[Mapping[str, str], float]], prefix: str = "placement_"
-) -> Iterator[str]:
+def _family(name: str, text: str, samples: _Samples, prefix: str = "placement_") -> Iterator[str]:
     """Yield the lines of a gauge; without samples, its help text still shows that it exists."""
     name = f"{prefix}{name}"
     yield f"# HELP {name} {text}\n# TYPE {name} gauge\n"
