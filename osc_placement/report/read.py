@@ -154,7 +154,16 @@ def read_claims(
         return Claims(_with_usages(cloud, everybody), consumers)
     used = [node.uuid for node in chosen if any(stock.used for stock in node.stocks.values())]
     consumers = list(client.read_consumers(wanted, reading, used=used))
-    return Claims(cloud, consumers, _count_changed(cloud, consumers, slots))
+    # the providers of which something else is used than what these consumers hold
+    held = _with_usages(cloud, consumers)
+    changed = sum(
+        any(
+            stock.used != held.nodes[slot].stocks[name].used
+            for name, stock in cloud.nodes[slot].stocks.items()
+        )
+        for slot in slots
+    )
+    return Claims(cloud, consumers, changed)
 
 
 def _with_usages(cloud: CloudView, consumers: Iterable[Consumer]) -> CloudView:
@@ -169,15 +178,3 @@ def _with_usages(cloud: CloudView, consumers: Iterable[Consumer]) -> CloudView:
             for name, amount in amounts.items():
                 total[name] = total.get(name, 0) + amount
     return CloudView(replace(record, usages=used.get(uuid, {})) for uuid, record in cloud.records.items())
-
-
-def _count_changed(cloud: CloudView, consumers: Iterable[Consumer], slots: Iterable[int]) -> int:
-    """Return of how many providers something else is used than what these consumers hold."""
-    held = _with_usages(cloud, consumers)
-    return sum(
-        any(
-            stock.used != held.nodes[slot].stocks[name].used
-            for name, stock in cloud.nodes[slot].stocks.items()
-        )
-        for slot in slots
-    )

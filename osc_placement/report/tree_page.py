@@ -28,7 +28,18 @@ def tree_page(cloud: CloudView, origin: Origin | None = None) -> str:
         heading="Trees",
         data=_make_data(cloud),
         plain_columns=("provider", "UUID", "used of capacity", "traits", "aggregates"),
-        plain_rows=[_describe(node) for node, _ in _walk(cloud, PLAIN_ROWS)],
+        plain_rows=[
+            (
+                node.name,
+                node.uuid,
+                "; ".join(
+                    f"{name}: {stock.used:,} of {stock.capacity:,}" for name, stock in node.stocks.items()
+                ),
+                " ".join(sorted(node.traits)),
+                " ".join(sorted(node.aggregates)),
+            )
+            for node, _ in _walk(cloud, PLAIN_ROWS)
+        ],
         total=len(cloud.nodes),
         things="resource providers",
     )
@@ -97,15 +108,3 @@ def _choose_classes(cloud: CloudView) -> Sequence[str]:
         found.update((root, name) for name in node.stocks)
     counts = Counter(name for _, name in found)
     return sorted(sorted(counts, key=lambda name: (-counts[name], name))[:_COLUMNS])
-
-
-def _describe(node: Node) -> Sequence[str]:
-    """Return what the plain table says of a provider."""
-    stocks = (f"{name}: {stock.used:,} of {stock.capacity:,}" for name, stock in node.stocks.items())
-    return (
-        node.name,
-        node.uuid,
-        "; ".join(stocks),
-        " ".join(sorted(node.traits)),
-        " ".join(sorted(node.aggregates)),
-    )
