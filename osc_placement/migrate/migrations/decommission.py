@@ -33,7 +33,7 @@ from osc_placement.migrate.migrations.providers import (
     read_former,
     was_reported,
 )
-from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate, Instance
+from osc_placement.migrate.nova.facts import ComputeNode
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import is_uuid
@@ -117,7 +117,15 @@ def assess(context: Context, host: str) -> Decommission:
         *view.hold_instances(),
         *view.hold_allocations(),
         *view.hold_nested(),
-        *_hold_aggregates(host, aggregates),
+        *(
+            Hold(
+                Step.AGGREGATES,
+                f"host aggregate {each.name}",
+                f"{host} is in it",
+                f"openstack aggregate remove host {each.uuid} {shlex.quote(host)}",
+            )
+            for each in aggregates
+        ),
     ]
     holds.sort(key=lambda hold: list(Step).index(hold.step))
     # nova's API may leave something out, and does not show which cell a host is mapped to
@@ -214,12 +222,6 @@ def _hold_service(
         yield Hold(Step.MAPPING, f"host {host}", text, command)
 
 
-def _hold_aggregates(host: str, aggregates: Sequence[HostAggregate]) -> Iterator[Hold]:
-    for each in aggregates:
-        command = f"openstack aggregate remove host {each.uuid} {shlex.quote(host)}"
-        yield Hold(Step.AGGREGATES, f"host aggregate {each.name}", f"{host} is in it", command)
-
-
 class _Host:
     """A host, with what was read of it."""
 
@@ -250,7 +252,17 @@ class _Host:
         moving = {move.instance_uuid for move in self._moves if not move.is_evacuated}
         for uuid in sorted(self._on - moving):
             instance = self._nova.instances[uuid]
-            yield Hold(Step.INSTANCES, f"instance {uuid}", _describe_state(instance), _choose(instance))
+            state = instance.vm_state or ""
+            text = f"it is in state {state}" if state else "it is in no state"
+            # a command only where an instance can be taken from the host as it is
+            command = ""
+            if instance.task_state:
+                text += f", and its task {instance.task_state} has to end"
+            elif state in _ADVICE:
+                text += f"; {_ADVICE[state].format(instance.uuid)}"
+            else:
+                command = _COMMANDS.get(state, "openstack server show {}").format(instance.uuid)
+            yield Hold(Step.INSTANCES, f"instance {uuid}", text, command)
 
     def hold_allocations(self) -> Iterator[Hold]:
         """Yield a hold for each consumer of the host that is neither on it nor moving."""
@@ -269,18 +281,3 @@ class _Host:
             if uuid not in self._roots and not is_of_nova(self._cloud.records[uuid]):
                 text = "it may be of another service, such as an agent of Neutron; delete it there first"
                 yield Hold(Step.NESTED, f"provider {self._cloud.name(uuid)}", text)
-
-
-def _describe_state(instance: Instance) -> str:
-    state = f"it is in state {instance.vm_state}" if instance.vm_state else "it is in no state"
-    if instance.task_state:
-        return f"{state}, and its task {instance.task_state} has to end"
-    advice = _ADVICE.get(instance.vm_state or "", "").format(instance.uuid)
-    return f"{state}; {advice}" if advice else state
-
-
-def _choose(instance: Instance) -> str:
-    """Return the command that takes an instance from its host; empty if there is none to advise."""
-    if instance.task_state or instance.vm_state in _ADVICE:
-        return ""
-    return _COMMANDS.get(instance.vm_state or "", "openstack server show {}").format(instance.uuid)

@@ -374,14 +374,12 @@ class Judge:
     def judge_all(self, roots: Iterable[str], shard: Shard = WHOLE) -> None:
         """Judge the root providers without a live compute node whose hosts are in a shard."""
         for uuid in roots:
-            if shard.has(self._find_host(uuid)):
+            record, former = self._cloud.records[uuid], self._nova.former.get(uuid)
+            nodes = self._find_right(record)
+            # all old providers of a machine have the host in common
+            host = (nodes[0].host if nodes else former.host if former else "") or record.provider.name
+            if shard.has(host):
                 self.judge(uuid)
-
-    def _find_host(self, uuid: str) -> str:
-        """Return the host of a provider, which all old providers of a machine have in common."""
-        record, former = self._cloud.records[uuid], self._nova.former.get(uuid)
-        nodes = self._find_right(record)
-        return (nodes[0].host if nodes else former.host if former else "") or record.provider.name
 
     def judge(self, uuid: str) -> None:
         """Find the kind of a root provider without a live compute node, and plan what becomes of it."""
@@ -443,16 +441,13 @@ class Judge:
         if former is None or not (former.host and former.name):
             return found
         for node in self._of_host.get((former.cell, former.host), ()):
+            right = self._cloud.records.get(node.uuid or "")
+            is_used = right is not None and (right.inventories or self._holders.get(right.provider.uuid))
             is_same = node.name == former.name
-            is_renamed = _shorten(node.name) == _shorten(former.name) and not self._is_used(node)
+            is_renamed = _shorten(node.name) == _shorten(former.name) and not is_used
             if (is_same or is_renamed) and node not in found:
                 found.append(node)
         return found
-
-    def _is_used(self, node: ComputeNode) -> bool:
-        """Return whether the provider of a compute node has inventories or allocations."""
-        right = self._cloud.records.get(node.uuid or "")
-        return right is not None and bool(right.inventories or self._holders.get(right.provider.uuid))
 
     # duplicated
 
@@ -520,14 +515,20 @@ class Judge:
         """Plan a replacement on what was read; raise ReshapeRefused if it cannot be."""
         old, right = record.provider, self._cloud.records.get(node.uuid or "")
         new = right.provider if right else Provider(node.uuid or "", node.name, NO_GENERATION)
-        steps = [_create(record, new)] if right is None else _complete(record, right)
+        steps = []
         if old.name != replaced_name(new.uuid):
-            steps.insert(0, _rename(old, replaced_name(new.uuid)))
-        steps += [
-            _reparent(self._cloud.records[child].provider, new.uuid)
-            for child in self._children(old.uuid)
-            if self._cloud.records[child].provider.parent_provider_uuid == old.uuid
-        ]
+            steps.append(_identify(old, replaced_name(new.uuid), old.parent_provider_uuid))
+        traits, aggregates = record.traits or frozenset(), record.aggregates or frozenset()
+        if right is None:
+            identity = describe_identity(new.name)
+            after = replace(_NOTHING, identity=identity, traits=traits, aggregates=aggregates)
+            steps.append(Change(new, _NOTHING, after))
+        else:
+            steps += _complete(right, traits, aggregates)
+        for uuid in self._children(old.uuid):
+            child = self._cloud.records[uuid].provider
+            if child.parent_provider_uuid == old.uuid:
+                steps.append(_identify(child, child.name, new.uuid))
         world = World(
             {old.uuid: old, new.uuid: new},
             {old.uuid: record.inventories or {}, new.uuid: (right.inventories if right else None) or {}},
@@ -659,37 +660,20 @@ def plan_deletion(record: ProviderRecord) -> Change:
     return Change(record.provider, state_of(record), _NOTHING)
 
 
-def _rename(provider: Provider, name: str) -> Change:
-    parent = provider.parent_provider_uuid
-    before, after = describe_identity(provider.name, parent), describe_identity(name, parent)
-    return Change(provider, ProviderState(identity=before), ProviderState(identity=after))
-
-
-def _reparent(provider: Provider, parent: str) -> Change:
+def _identify(provider: Provider, name: str, parent: str | None) -> Change:
+    """Return the change that gives a provider this name and parent."""
     before = describe_identity(provider.name, provider.parent_provider_uuid)
-    after = describe_identity(provider.name, parent)
+    after = describe_identity(name, parent)
     return Change(provider, ProviderState(identity=before), ProviderState(identity=after))
 
 
-def _create(record: ProviderRecord, new: Provider) -> Change:
-    """Return the change that creates a provider with the traits and aggregates of the old one."""
-    after = replace(
-        _NOTHING,
-        identity=describe_identity(new.name),
-        traits=record.traits or frozenset(),
-        aggregates=record.aggregates or frozenset(),
-    )
-    return Change(new, _NOTHING, after)
-
-
-def _complete(record: ProviderRecord, right: ProviderRecord) -> list[Change]:
+def _complete(right: ProviderRecord, traits: frozenset[str], aggregates: frozenset[str]) -> list[Change]:
     """Return the change that adds aggregates and custom traits of the old provider to the right one.
 
     If the right provider has no inventories, nova-compute has not reported it, and it gets all traits.
     """
-    had, aggregates = right.traits or frozenset(), right.aggregates or frozenset()
-    traits = record.traits or frozenset()
     traits -= find_managed(traits) if right.inventories else frozenset()
-    before = ProviderState(traits=had, aggregates=aggregates)
-    after = ProviderState(traits=had | traits, aggregates=aggregates | (record.aggregates or frozenset()))
+    had, was_in = right.traits or frozenset(), right.aggregates or frozenset()
+    before = ProviderState(traits=had, aggregates=was_in)
+    after = ProviderState(traits=had | traits, aggregates=was_in | aggregates)
     return [Change(right.provider, before, after)] if before != after else []

@@ -57,7 +57,15 @@ class GlanceSource:
         while is_more:
             document = self._get(params | ({"marker": marker} if marker else {}))
             try:
-                page = [_read_image(entry) for entry in document["images"]]
+                # the properties of an image are among its other fields
+                page = [
+                    Image(
+                        entry["id"],
+                        entry.get("name") or "",
+                        {key: value for key, value in entry.items() if isinstance(value, str)},
+                    )
+                    for entry in document["images"]
+                ]
                 # of the link only whether it is there: behind a proxy it leads elsewhere
                 is_more = bool(document.get("next")) and bool(page)
             except (KeyError, TypeError, AttributeError) as error:
@@ -82,9 +90,3 @@ class GlanceSource:
             return response.json()
         except ValueError as error:
             raise Unreadable(LABEL, f"{url} answered with something that is not JSON") from error
-
-
-def _read_image(entry: Mapping[str, Any]) -> Image:
-    """Read an image; its properties are among its other fields."""
-    properties = {key: value for key, value in entry.items() if isinstance(value, str)}
-    return Image(entry["id"], entry.get("name") or "", properties)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from osc_placement.errors import PlacementError, one_line
 
 if TYPE_CHECKING:
-    import oslo_messaging
+    pass
 
 #: where nova sends them unless [notifications]/versioned_notifications_topics says otherwise
 TOPIC: Final = "versioned_notifications"
@@ -68,22 +68,6 @@ def listening(
     Without a URL, the configuration files say where nova sends its notifications. Raises PlacementError if
     they do not; tries again in the background while the broker does not answer.
     """
-    listener = _make_listener(ring, url, topic, config_files)
-    # connecting lasts as long as the broker is away
-    starting = threading.Thread(target=listener.start, daemon=True)
-    starting.start()
-    try:
-        yield
-    finally:
-        starting.join(_POLL)
-        if not starting.is_alive():
-            listener.stop()
-            listener.wait()
-
-
-def _make_listener(
-    ring: Callable[[], None], url: str | None, topic: str, config_files: Sequence[str]
-) -> oslo_messaging.MessageHandlingServer:
     try:
         with warnings.catch_warnings():
             # it loads eventlet to see whether that is in use, and eventlet tells everybody that it is old
@@ -102,9 +86,19 @@ def _make_listener(
         transport = oslo_messaging.get_notification_transport(conf, url=url)
     except (cfg.Error, OSError, UnicodeError, oslo_messaging.MessagingException) as error:
         raise PlacementError(f"Nova's notifications cannot be listened to: {one_line(error)}") from error
-    return oslo_messaging.get_notification_listener(
+    listener = oslo_messaging.get_notification_listener(
         transport,
         [oslo_messaging.Target(topic=topic)],
         [_Endpoint(ring, oslo_messaging.NotificationFilter(event_type=_EVENTS))],
         executor="threading",
     )
+    # connecting lasts as long as the broker is away
+    starting = threading.Thread(target=listener.start, daemon=True)
+    starting.start()
+    try:
+        yield
+    finally:
+        starting.join(_POLL)
+        if not starting.is_alive():
+            listener.stop()
+            listener.wait()
