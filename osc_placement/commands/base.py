@@ -143,7 +143,9 @@ class PlacementCommand(command.Command):
         if self.minimum > microversion.MIN:
             self.client.require(self.minimum)
         for option, since in self._option_minimums.items():
-            if _is_given(given.get(option)):
+            value = given.get(option)
+            # 0 counts as given
+            if not (value is None or value is False or value == "" or value == []):
                 self.client.require(since, option)
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -317,11 +319,6 @@ def version_before_consumer_types(client: PlacementClient) -> Version | None:
 def columns_of(item: Document, columns: tuple[str, ...]) -> tuple[Any, ...]:
     """Return the values of some columns; an absent one is empty."""
     return tuple(item.get(column, "") for column in columns)
-
-
-def _is_given(value: object) -> bool:
-    """Return whether an option differs from its default; 0 counts as given."""
-    return not (value is None or value is False or value == "" or value == [])
 
 
 def _option_for(version: Version) -> str:

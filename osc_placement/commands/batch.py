@@ -16,7 +16,7 @@ from osc_placement.batch.device import DeviceRelease
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
-from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
+from osc_placement.batch.plan import FACETS, Edit, Reading, make_plan
 from osc_placement.batch.service import Job, guard_devices, judge_capacity
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
@@ -105,10 +105,6 @@ class BatchCommand(PlanCommand):
         base.require_any_traits(self.client, given["required"])
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        plan = self._make_plan(parsed_args)
-        return Job(plan, str(parsed_args.selection), is_atomic=parsed_args.atomic)
-
-    def _make_plan(self, parsed_args: argparse.Namespace) -> Plan:
         self.check_names(parsed_args)
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         parsed_args.selection = select_aggregates(parsed_args.selection, parsed_args, aggregates)
@@ -138,18 +134,24 @@ class BatchCommand(PlanCommand):
             )
             self.saved_plan = parsed_args.plan_out
         # a saved plan is judged again when it is carried out
-        return guard_managed(plan, drop_managed=self.may_drop_managed(parsed_args))
+        plan = guard_managed(plan, drop_managed=self.may_drop_managed(parsed_args))
+        return Job(plan, str(parsed_args.selection), is_atomic=parsed_args.atomic)
 
     def _read(self, parsed_args: argparse.Namespace, edit: Edit) -> list[Reading]:
         selection = parsed_args.selection
         if selection.in_tree:
             uuid = base.resolve_provider(self.client, selection.in_tree)
             selection = parsed_args.selection = replace(selection, in_tree=uuid)
+        facets = edit.facets
+        if parsed_args.plan_out:
+            facets = FACETS
+        elif len(selection.aggregates) > 1 and "inventories" in facets:
+            facets += ("aggregates",)
         with ProgressBar("Reading", None, self.app.stderr) as progress:
             readings = select.read_selected(
                 self.client,
                 selection,
-                _facets_to_read(parsed_args, edit),
+                facets,
                 with_usages="inventories" in edit.facets or bool(parsed_args.plan_out),
                 allow_empty=parsed_args.allow_empty,
                 concurrency=parsed_args.concurrency,
@@ -161,14 +163,6 @@ class BatchCommand(PlanCommand):
         if parsed_args.plan_out:
             return select.read_usages(self.client, readings, concurrency=parsed_args.concurrency)
         return readings
-
-
-def _facets_to_read(parsed_args: argparse.Namespace, edit: Edit) -> tuple[Facet, ...]:
-    if parsed_args.plan_out:
-        return FACETS
-    if len(parsed_args.selection.aggregates) > 1 and "inventories" in edit.facets:
-        return (*edit.facets, "aggregates")
-    return edit.facets
 
 
 class BatchTrait(BatchCommand):

@@ -152,14 +152,13 @@ class ShowCapacity(ReportCommand):
                 holdings = read_holdings(self.client, cloud, reading, only_here=only_here)
                 return cloud, project_rows(cloud, holdings)
             rows = capacity_rows(by, sum_capacity(selected.cloud, by, selected.uuids), cloud)
-        return cloud, self._with_names(rows) if by == "aggregate" else rows
-
-    def _with_names(self, rows: Rows) -> Rows:
-        """Return the rows of aggregates, with the names of those that are host aggregates."""
-        names = self.aggregates.names()
-        key, *others = rows.columns
-        values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
-        return replace(rows, columns=(key, "name", *others), values=values)
+        if by == "aggregate":
+            # with the names of those that are host aggregates
+            names = self.aggregates.names()
+            key, *others = rows.columns
+            values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
+            rows = replace(rows, columns=(key, "name", *others), values=values)
+        return cloud, rows
 
     def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
         want: CandidateRequest = parsed_args.want

@@ -56,7 +56,9 @@ class AggregateNames:
                 self._client_manager, "/os-aggregates", microversion=_MICROVERSION, timeout=_PATIENCE
             )
             aggregates = document.get("aggregates")
-            if not isinstance(aggregates, list) or not all(map(_is_aggregate, aggregates)):
+            if not isinstance(aggregates, list) or not all(
+                isinstance(each, dict) and {"name", "uuid"} <= each.keys() for each in aggregates
+            ):
                 raise NoAnswer(BAD_ANSWER)
             self._documents = aggregates
         return self._documents
@@ -83,7 +85,3 @@ class AggregateNames:
                 "it cannot be looked up as the name of a host aggregate; give the UUID, or find out why the "
                 f"compute service does not list host aggregates: {failure.reason}",
             ) from failure
-
-
-def _is_aggregate(document: object) -> bool:
-    return isinstance(document, dict) and {"name", "uuid"} <= document.keys()

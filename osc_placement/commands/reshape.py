@@ -34,7 +34,7 @@ from osc_placement.commands.reshape_moves import (
     read_pins,
 )
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import Provider, ProviderRecord
+from osc_placement.model import ProviderRecord
 from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
@@ -89,7 +89,11 @@ class Reshape(ConfirmedCommand, base.Lister):
         if parsed_args.undo:
             if parsed_args.pins:
                 raise UsageError("--consumer cannot be used with --undo")
-            _require_reshape(parsed_args.undo)
+            if journal.read(parsed_args.undo).header.kind != KIND:
+                raise PlacementError(
+                    f"Run {parsed_args.undo} is not a reshape; undo it with: "
+                    f"openstack resource provider batch run undo {parsed_args.undo}"
+                )
         elif parsed_args.file:
             source = name_source(parsed_args.file)
             parsed_args.moves = read_moves(read_file(parsed_args.file, source), source)
@@ -116,7 +120,9 @@ class Reshape(ConfirmedCommand, base.Lister):
             if asks or parsed_args.formatter == self.formatter_default:
                 _show_trees(plan, self.app.stderr if asks else self.app.stdout)
             if asks:
-                self.confirm(f"Move {_describe_burden(plan)}?")
+                number = len(plan.consumers)
+                allocations = f" and the allocations of {number} consumer{'s' if number > 1 else ''}"
+                self.confirm(f"Move the inventory{allocations if number else ''}?")
         if not parsed_args.dry_run:
             plan = self._execute(job, plan)
         return COLUMNS, list(plan_rows(plan))
@@ -165,21 +171,6 @@ class Reshape(ConfirmedCommand, base.Lister):
         done = "Undone" if job.undoes else "Done"
         self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
         return result.reshape or plan
-
-
-def _require_reshape(run_id: str) -> None:
-    """Raise PlacementError if a run is no reshape, which this command can undo."""
-    if journal.read(run_id).header.kind != KIND:
-        raise PlacementError(
-            f"Run {run_id} is not a reshape; undo it with: "
-            f"openstack resource provider batch run undo {run_id}"
-        )
-
-
-def _describe_burden(plan: ReshapePlan) -> str:
-    number = len(plan.consumers)
-    what = f" and the allocations of {number} consumer{'s' if number > 1 else ''}" if number else ""
-    return f"the inventory{what}"
 
 
 def _name_providers(world: World) -> str:
@@ -256,12 +247,9 @@ def _show_trees(plan: ReshapePlan, stream: TextIO) -> None:
 
 def _draw(world: World, inventories: Mapping[str, Inventories], usage: World | ReshapePlan) -> CloudView:
     """Return the providers concerned as a cloud to be drawn."""
-    return CloudView(
-        _record(provider, inventories.get(uuid, world.inventories[uuid]), usage)
-        for uuid, provider in world.providers.items()
-    )
-
-
-def _record(provider: Provider, inventories: Inventories, usage: World | ReshapePlan) -> ProviderRecord:
-    usages = {name: usage.used(provider.uuid, name) for name in inventories}
-    return ProviderRecord(provider, dict(inventories), usages)
+    records = []
+    for uuid, provider in world.providers.items():
+        of_provider = inventories.get(uuid, world.inventories[uuid])
+        usages = {name: usage.used(uuid, name) for name in of_provider}
+        records.append(ProviderRecord(provider, dict(of_provider), usages))
+    return CloudView(records)

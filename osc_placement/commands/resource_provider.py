@@ -175,21 +175,20 @@ class ShowResourceProvider(base.ProviderCommand, base.ShowOne):
             provider["allocations"] = self.client.list_provider_allocations(uuid)["allocations"]
             columns += ("allocations",)
             if parsed_args.names:
-                provider["allocations"] = self._add_names(provider)
+                node, root = provider["name"], provider.get("root_provider_uuid")
+                if len(provider["allocations"]) > 1 and root not in (None, provider["uuid"]):
+                    # instances are on the node that is the root
+                    node = self.client.show_provider(root)["name"]
+                consumers = provider["allocations"].keys()
+                names, problem = read_instance_names(self.app.client_manager, consumers, node)
+                tell_problem(self.app.stderr, problem)
+                provider["allocations"] = AllocationsColumn(
+                    {
+                        consumer: {"name": names.get(consumer, ""), **entry}
+                        for consumer, entry in provider["allocations"].items()
+                    }
+                )
         return columns, base.columns_of(provider, columns)
-
-    def _add_names(self, provider: Mapping[str, Any]) -> AllocationsColumn:
-        """Return the allocations of a provider with the names of the instances."""
-        allocations = provider["allocations"]
-        node, root = provider["name"], provider.get("root_provider_uuid")
-        if len(allocations) > 1 and root not in (None, provider["uuid"]):
-            # instances are on the node that is the root
-            node = self.client.show_provider(root)["name"]
-        names, problem = read_instance_names(self.app.client_manager, allocations.keys(), node)
-        tell_problem(self.app.stderr, problem)
-        return AllocationsColumn(
-            {uuid: {"name": names.get(uuid, ""), **entry} for uuid, entry in allocations.items()}
-        )
 
 
 class AllocationsColumn(FormattableColumn[dict[str, Any]]):
@@ -243,16 +242,15 @@ class SetResourceProvider(base.ProviderCommand, base.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
         name = parsed_args.name or self.client.show_provider(uuid)["name"]
-        provider = self.client.update_provider(uuid, name, parent=self._choose_parent(parsed_args))
+        # the present one stays
+        parent: str | EllipsisType | None = ...
+        if parsed_args.no_parent_provider:
+            parent = None
+        elif parsed_args.parent_provider:
+            parent = base.resolve_provider(self.client, parsed_args.parent_provider)
+        provider = self.client.update_provider(uuid, name, parent=parent)
         columns = provider_columns(self.client)
         return columns, base.columns_of(provider, columns)
-
-    def _choose_parent(self, parsed_args: argparse.Namespace) -> str | EllipsisType | None:
-        """Return the UUID of the new parent, None for no parent, ... for the current one."""
-        if parsed_args.no_parent_provider:
-            return None
-        text = parsed_args.parent_provider
-        return base.resolve_provider(self.client, text) if text else ...
 
 
 class DeleteResourceProvider(base.ProviderCommand):

@@ -48,26 +48,23 @@ class ResourceShowUsage(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.consumer_type or parsed_args.by_consumer_type:
-            return self._show_by_type(parsed_args)
+            usages = self.client.total_usages(
+                parsed_args.project_id,
+                user_id=parsed_args.user_id or None,
+                consumer_type=parsed_args.consumer_type,
+            )
+            return TYPE_COLUMNS, [
+                (kind, amounts[_COUNT], resource_class, amount)
+                for kind, amounts in sorted(usages.items())
+                for resource_class, amount in sorted(amounts.items())
+                if resource_class != _COUNT
+            ]
         usages = self.client.total_usages(
             parsed_args.project_id,
             user_id=parsed_args.user_id or None,
             version=base.version_before_consumer_types(self.client),
         )
         return COLUMNS, list(usages.items())
-
-    def _show_by_type(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        usages = self.client.total_usages(
-            parsed_args.project_id,
-            user_id=parsed_args.user_id or None,
-            consumer_type=parsed_args.consumer_type,
-        )
-        return TYPE_COLUMNS, [
-            (kind, amounts[_COUNT], resource_class, amount)
-            for kind, amounts in sorted(usages.items())
-            for resource_class, amount in sorted(amounts.items())
-            if resource_class != _COUNT
-        ]
 
 
 class ShowUsage(base.ProviderCommand, base.Lister):
