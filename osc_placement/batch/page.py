@@ -172,10 +172,12 @@ class Page:
             return texts
         most = min(most, self._left - _MOST_SUMMARY)
         if len(texts) > FEW or count_lines(texts, self.width) > most:
-            texts = _describe_reasons(
-                (prefix, subject, reason, [*_names_in(subject), *_NAME.findall(reason)])
-                for subject, reason in problems
-            )
+            details = []
+            for subject, reason in problems:
+                # a subject has names, such as host h1, node n1
+                names = [part.partition(" ")[2] or part for part in subject.split(", ")]
+                details.append((prefix, subject, reason, [*names, *_NAME.findall(reason)]))
+            texts = _describe_reasons(details)
         lines = self._take(texts, most, "more reasons")
         is_whole = len(problems) == len(texts) <= most
         return lines if is_whole else lines + self._tell_once(more)
@@ -308,11 +310,6 @@ def _count_reasons(rows: Sequence[Row], is_table: bool) -> list[tuple[int, str]]
         example = f"{next(iter(reasons))}{' and similar' if len(reasons) > 1 else ''}"
         counts.append((reasons.total(), ": ".join(filter(None, (result, example)))))
     return sorted(counts, key=lambda each: -each[0])
-
-
-def _names_in(subject: str) -> list[str]:
-    """Return the names in the subject of a problem, such as ``host h1, node n1``."""
-    return [part.partition(" ")[2] or part for part in subject.split(", ")]
 
 
 def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) -> list[str]:

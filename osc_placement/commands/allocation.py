@@ -214,21 +214,22 @@ class UnsetAllocation(FittedLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         providers = [base.resolve_provider(self.client, provider) for provider in parsed_args.provider]
-        retry(lambda _attempt: self._unset(parsed_args, providers))
-        return show_allocations(self.client, parsed_args.uuid)
 
-    def _unset(self, parsed_args: argparse.Namespace, providers: list[str]) -> None:
-        consumer = self.client.read_consumer(parsed_args.uuid)
-        may_be_empty = self.client.version >= microversion.CONSUMER_GENERATIONS
-        if may_be_empty and not consumer.allocations:
-            raise PlacementError(f"No allocations for consumer '{parsed_args.uuid}'")
-        left = without(consumer.allocations, providers, parsed_args.resource_class)
-        if may_be_empty or left:
-            version = base.version_before_consumer_types(self.client) or self.client.version
-            document = replace(consumer, allocations=left).to_json(version)
-            self.client.set_allocations(parsed_args.uuid, document, version)
-        else:
-            self.client.delete_allocations(parsed_args.uuid)
+        def unset(_attempt: int) -> None:
+            consumer = self.client.read_consumer(parsed_args.uuid)
+            may_be_empty = self.client.version >= microversion.CONSUMER_GENERATIONS
+            if may_be_empty and not consumer.allocations:
+                raise PlacementError(f"No allocations for consumer '{parsed_args.uuid}'")
+            left = without(consumer.allocations, providers, parsed_args.resource_class)
+            if may_be_empty or left:
+                version = base.version_before_consumer_types(self.client) or self.client.version
+                document = replace(consumer, allocations=left).to_json(version)
+                self.client.set_allocations(parsed_args.uuid, document, version)
+            else:
+                self.client.delete_allocations(parsed_args.uuid)
+
+        retry(unset)
+        return show_allocations(self.client, parsed_args.uuid)
 
 
 def with_amounts(allocations: Allocations, wanted: syntax.Allocations) -> Allocations:

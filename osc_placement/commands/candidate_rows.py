@@ -95,19 +95,13 @@ def order_candidates(how: str, requests: Sequence[Document], summaries: Summarie
 
 def least_left(request: Document, summaries: Summaries) -> float:
     """Return the smallest part of the capacity of a class that would be free after a claim."""
-    return min(
-        (
-            _part_left(summaries[provider]["resources"].get(name, {}), amount)
-            for provider, amounts in amounts_by_provider(request).items()
-            for name, amount in amounts.items()
-        ),
-        default=0.0,
-    )
-
-
-def _part_left(summary: Document, amount: int) -> float:
-    capacity = summary.get("capacity", 0)
-    return (capacity - summary["used"] - amount) / capacity if capacity else 0.0
+    left = []
+    for provider, amounts in amounts_by_provider(request).items():
+        for name, amount in amounts.items():
+            summary = summaries[provider]["resources"].get(name, {})
+            capacity = summary.get("capacity", 0)
+            left.append((capacity - summary["used"] - amount) / capacity if capacity else 0.0)
+    return min(left, default=0.0)
 
 
 CHOICES: Final[Mapping[str, Callable[[list[Document], Summaries], list[Document]]]] = {

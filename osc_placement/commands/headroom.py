@@ -208,7 +208,9 @@ class ShowHeadroom(FittedLister):
             with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
                 cloud = read_cloud(self.client, reading=reading)
                 domains = self._find_domains(parsed_args, cloud, providers, aggregates)
-                self._require_members(cloud, rules)
+                for aggregate in sorted(rules.membership.names.union(rules.within)):
+                    if not cloud.snapshot.in_any_aggregate([aggregate]):
+                        raise PlacementError(_describe_empty(aggregate))
                 cloud, consumers = self._read_consumers(cloud, domains, reading)
             holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
             judged = judge(cloud, Headroom(cloud, holdings, rules), domains)
@@ -239,11 +241,6 @@ class ShowHeadroom(FittedLister):
             same_traits=parsed_args.traits == "same",
             isolated=parsed_args.group_policy == "isolate",
         )
-
-    def _require_members(self, cloud: CloudView, rules: Rules) -> None:
-        for aggregate in sorted(rules.membership.names.union(rules.within)):
-            if not cloud.snapshot.in_any_aggregate([aggregate]):
-                raise PlacementError(_describe_empty(aggregate))
 
     def _find_domains(
         self,

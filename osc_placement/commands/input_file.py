@@ -20,16 +20,12 @@ def name_source(name: str) -> str:
 def read_file(name: str, source: str) -> str:
     """Return the text of a file or of standard input; ``source`` names it in errors."""
     try:
-        return _read_bytes(name).decode("utf-8")
+        if name != STANDARD_STREAM:
+            return pathlib.Path(name).read_bytes().decode("utf-8")
+        if sys.stdin is None:
+            raise PlacementError("standard input cannot be read: it is closed")
+        return sys.stdin.buffer.read().decode("utf-8")
     except OSError as error:
         raise PlacementError(f"{source} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PlacementError(f"{source} cannot be read: byte {error.start} is not UTF-8 text") from error
-
-
-def _read_bytes(name: str) -> bytes:
-    if name != STANDARD_STREAM:
-        return pathlib.Path(name).read_bytes()
-    if sys.stdin is None:
-        raise PlacementError("standard input cannot be read: it is closed")
-    return sys.stdin.buffer.read()

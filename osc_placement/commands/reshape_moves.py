@@ -86,17 +86,16 @@ def _parse_moves(plain: Any) -> list[NamedMove]:
     items = root.items()
     if not items:
         root.fail("there are no moves in it")
-    return [move for item in items for move in _parse_move(item)]
-
-
-def _parse_move(item: Node) -> Iterable[NamedMove]:
     keys = ("from_resource_provider", "to_resource_provider", "moved_resources")
-    fields = item.fields(keys, required=keys)
-    source, target = fields[keys[0]].text(), fields[keys[1]].text()
-    for resources in fields[keys[2]].items():
-        for name, amount in resources.entries().items():
-            Node(name, amount.path).name()
-            yield NamedMove(source, target, name, amount.amount(smallest=1))
+    moves = []
+    for item in items:
+        fields = item.fields(keys, required=keys)
+        source, target = fields[keys[0]].text(), fields[keys[1]].text()
+        for resources in fields[keys[2]].items():
+            for name, amount in resources.entries().items():
+                Node(name, amount.path).name()
+                moves.append(NamedMove(source, target, name, amount.amount(smallest=1)))
+    return moves
 
 
 def read_pins(texts: Iterable[str]) -> dict[str, str]:

@@ -25,10 +25,6 @@ from osc_placement.terminal.screen import screen_of, write_lines
 from osc_placement.terminal.values import add_concurrency_option
 
 
-def _as_json(cloud: CloudView) -> Iterator[str]:
-    yield json.dumps(trees_to_json(cloud), indent=2)
-
-
 def _as_yaml(cloud: CloudView) -> Iterator[str]:
     import yaml
 
@@ -41,7 +37,7 @@ def _as_yaml(cloud: CloudView) -> Iterator[str]:
 TEXT: Final = "text"
 #: the formats in which a tree can be written, besides text
 _WRITERS: Final[dict[str, Callable[[CloudView], Iterable[str]]]] = {
-    "json": _as_json,
+    "json": lambda cloud: [json.dumps(trees_to_json(cloud), indent=2)],
     "yaml": _as_yaml,
     "dot": draw_dot,
     "mermaid": draw_mermaid,

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.journal import JournalError
-from osc_placement.batch.plan import APPLY, FACETS, Report, Result
+from osc_placement.batch.plan import APPLY, FACETS, Result
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapeRefused, World
 from osc_placement.batch.reshape_run import Task, read_world
@@ -150,8 +150,14 @@ def _replace(access: Access, repair: Repair) -> tuple[list[Run], Exception | Non
             if access.stop.is_set():
                 return runs, HostRefused("it was stopped")
             runs.append(access.run(job))
-            if runs[-1].report.exit_status:
-                return runs, _find_error(runs[-1].report)
+            report = runs[-1].report
+            if report.exit_status and report.interrupted:
+                return runs, HostRefused("it was stopped")
+            if report.exit_status:
+                errors = [outcome.error for outcome in report.outcomes if outcome.error]
+                # one that concerns other hosts as well comes first
+                errors.sort(key=is_of_one)
+                return runs, errors[0] if errors else JournalError(report.halted)
     except access.expected as error:
         return runs, error
     return runs, None
@@ -162,15 +168,6 @@ def is_of_one(error: Exception) -> bool:
     if isinstance(error, HttpError):
         return isinstance(error, (BadRequest, NotFound, Conflict))
     return isinstance(error, PlacementError) and not isinstance(error, _OF_ALL)
-
-
-def _find_error(report: Report) -> Exception:
-    """Return the error that ended a run, one that concerns other hosts as well if there is any."""
-    if report.interrupted:
-        return HostRefused("it was stopped")
-    errors = [outcome.error for outcome in report.outcomes if outcome.error]
-    errors.sort(key=is_of_one)
-    return errors[0] if errors else JournalError(report.halted)
 
 
 def _describe_state(repair: Repair, runs: Sequence[Run]) -> str:

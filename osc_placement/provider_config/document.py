@@ -395,19 +395,16 @@ def format_file(entries: Iterable[Entry]) -> str:
 def _entry_to_plain(entry: Entry) -> dict[str, Any]:
     plain: dict[str, Any] = {"identification": {entry.by: entry.key}}
     if entry.inventories:
-        plain["inventories"] = {
-            "additional": [
-                {name: _inventory_to_plain(inventory)}
-                for name, inventory in sorted(entry.inventories.items())
-            ]
-        }
+        additional = []
+        for name, inventory in sorted(entry.inventories.items()):
+            assumed = Inventory(inventory.total).to_json()
+            fields = {
+                key: value
+                for key, value in inventory.to_json().items()
+                if key == "total" or value != assumed[key]
+            }
+            additional.append({name: fields})
+        plain["inventories"] = {"additional": additional}
     if entry.traits:
         plain["traits"] = {"additional": sorted(entry.traits)}
     return plain
-
-
-def _inventory_to_plain(inventory: Inventory) -> dict[str, Any]:
-    assumed = Inventory(inventory.total).to_json()
-    return {
-        key: value for key, value in inventory.to_json().items() if key == "total" or value != assumed[key]
-    }

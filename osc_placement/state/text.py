@@ -105,7 +105,24 @@ class YamlText:
 
     def find_line(self, path: Path) -> int | None:
         """Return the line of a place, or of the nearest place around it that is in the text."""
-        return _find_line(self.root, path)
+        if self.root is None:
+            return None
+        node, line = self.root, self.root.start_mark.line
+        for part in path:
+            inner: list[tuple[yaml.Node, int]] = []
+            if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+                inner = [(item, item.start_mark.line) for item in node.value[part : part + 1]]
+            elif isinstance(node, yaml.MappingNode):
+                inner = [
+                    (value, key.start_mark.line)
+                    for key, value in node.value
+                    if isinstance(key, yaml.ScalarNode) and key.value == part
+                ]
+            if not inner:
+                break
+            # construction put the keys merged by << before a mapping's own keys, so the last one wins
+            node, line = inner[-1]
+        return line + 1
 
 
 def read_yaml(text: str, source: str, *, keys_once: bool = False, loader_type: Any = _LOADER) -> YamlText:
@@ -207,25 +224,3 @@ def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
         elif isinstance(node, yaml.SequenceNode):
             counts[id(node)] += sum(_count_values(item, counts) for item in node.value)
     return counts[id(node)]
-
-
-def _find_line(root: yaml.Node | None, path: Path) -> int | None:
-    """Return the line of a place, or of the nearest place around it that is in the text."""
-    if root is None:
-        return None
-    node, line = root, root.start_mark.line
-    for part in path:
-        inner: list[tuple[yaml.Node, int]] = []
-        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            inner = [(item, item.start_mark.line) for item in node.value[part : part + 1]]
-        elif isinstance(node, yaml.MappingNode):
-            inner = [
-                (value, key.start_mark.line)
-                for key, value in node.value
-                if isinstance(key, yaml.ScalarNode) and key.value == part
-            ]
-        if not inner:
-            break
-        # construction put the keys merged by << before a mapping's own keys, so the last one wins
-        node, line = inner[-1]
-    return line + 1

@@ -23,33 +23,16 @@ if TYPE_CHECKING:
     Judge = Callable[[Request, Answer, Answer], bool]
 
 
-def _is_inside_told(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return theirs.status == 500 and 400 <= ours.status < 500
-
-
-def _is_sharing_child(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
-
-
 def _is_malformed_of_no_class(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Return whether the reference looks at the generation, and only then at an inventory that is none."""
     told = (theirs.status, ours.status) == (409, 400) and b"JSON does not validate" in ours.body
     return told and request.method == "PUT" and request.path.endswith("/inventories")
 
 
-def _is_usage_by_type(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Return whether the reference groups usages in a way that PostgreSQL does not take."""
-    return request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
-
-
 def _is_other_duplicate(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Return whether both the UUID and the name of a new provider are taken; PostgreSQL tells of the name."""
     told = b"Conflicting resource provider "
     return theirs.status == ours.status == 409 and told in theirs.body and told in ours.body
-
-
-def _is_order_of_names(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return theirs.status == ours.status >= 400 and _words(theirs) == _words(ours)
 
 
 def _is_unknown_name_of_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -62,10 +45,6 @@ def _is_another_unknown_name(request: Request, theirs: Answer, ours: Answer) -> 
     return theirs.status == ours.status == 400 and any(
         text in theirs.body and text in ours.body for text in told
     )
-
-
-def _is_statement_told(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return theirs.status == ours.status == 409 and b"[SQL: " in theirs.body and b"[SQL: " not in ours.body
 
 
 def _is_undated_change(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -98,10 +77,6 @@ def _is_made_up_uuid(request: Request, theirs: Answer, ours: Answer) -> bool:
 def _is_ended_claim_told(request: Request, theirs: Answer, ours: Answer) -> bool:
     told = theirs.status == ours.status == 409 and b"' invalid." in ours.body
     return told and {*_words(ours)} <= {*_words(theirs)}
-
-
-def _is_another_fault_of_a_reshape(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return request.path == "/reshaper" and {theirs.status, ours.status} <= {400, 409}
 
 
 def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -204,23 +179,36 @@ def _words(answer: Answer) -> list[str]:
 
 #: by reason, the function that recognizes it
 EXPLAINED: Mapping[str, Judge] = {
-    "the reference answers 500": _is_inside_told,
-    "a child that shares": _is_sharing_child,
+    "the reference answers 500": lambda request, theirs, ours: (
+        theirs.status == 500 and 400 <= ours.status < 500
+    ),
+    "a child that shares": lambda request, theirs, ours: (
+        request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
+    ),
     "a malformed inventory of no possible class": _is_malformed_of_no_class,
-    "usages by type on PostgreSQL": _is_usage_by_type,
+    "usages by type on PostgreSQL": lambda request, theirs, ours: (
+        # the reference groups them in a way that PostgreSQL does not take
+        request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
+    ),
     "a UUID and a name that are both taken": _is_other_duplicate,
     "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
     "several unknown names, of which one is told": _is_another_unknown_name,
-    "several names in one message, in no order": _is_order_of_names,
+    "several names in one message, in no order": lambda request, theirs, ours: (
+        theirs.status == ours.status >= 400 and _words(theirs) == _words(ours)
+    ),
     "a path in a message, as Latin-1": _is_path_as_latin_1,
     "a UUID that each server makes up": _is_made_up_uuid,
     "the classes of claims that end, in a message about what is claimed": _is_ended_claim_told,
-    "several faults of a reshape, of which one is told": _is_another_fault_of_a_reshape,
+    "several faults of a reshape, of which one is told": lambda request, theirs, ours: (
+        request.path == "/reshaper" and {theirs.status, ours.status} <= {400, 409}
+    ),
     "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
     "a provider that shares, alone and with other trees": _is_lost_anchor,
     "a group that requires nothing": _is_group_that_requires_nothing,
     "a tree that a group without resources names": _is_ignored_tree,
-    "a statement of SQL in a message": _is_statement_told,
+    "a statement of SQL in a message": lambda request, theirs, ours: (
+        theirs.status == ours.status == 409 and b"[SQL: " in theirs.body and b"[SQL: " not in ours.body
+    ),
     "a message of more than 4,000 characters": _is_long_message_cut,
     "no last-modified after a change of a provider": _is_undated_change,
 }
