@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     Judge = Callable[[Request, Answer, Answer], bool]
 
 
-def _is_malformed_of_no_class(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Return whether the reference looks at the generation, and only then at an inventory that is none."""
-    told = (theirs.status, ours.status) == (409, 400) and b"JSON does not validate" in ours.body
-    return told and request.method == "PUT" and request.path.endswith("/inventories")
-
-
-def _is_other_duplicate(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Return whether both the UUID and the name of a new provider are taken; PostgreSQL tells of the name."""
-    told = b"Conflicting resource provider "
-    return theirs.status == ours.status == 409 and told in theirs.body and told in ours.body
-
-
 def _is_unknown_name_of_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
     nothing = (b'{"resource_providers": []}', b'{"allocation_requests": [], "provider_summaries": {}}')
     return (theirs.status, ours.status) == (200, 400) and theirs.body in nothing and b"No such " in ours.body
@@ -47,36 +35,11 @@ def _is_another_unknown_name(request: Request, theirs: Answer, ours: Answer) -> 
     )
 
 
-def _is_undated_change(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return (
-        request.method == "PUT"
-        and theirs.status == ours.status == 200
-        and re.fullmatch("/resource_providers/[^/]+", request.path) is not None
-        and "last-modified" not in theirs.headers
-        and theirs.data == ours.data
-        and ours.headers.keys() - {"last-modified"} == theirs.headers.keys()
-    )
-
-
 def _is_path_as_latin_1(request: Request, theirs: Answer, ours: Answer) -> bool:
     if theirs.status != ours.status or "json" not in ours.headers.get("content-type", ""):
         return False
     told, meant = ([error["detail"] for error in side.data.get("errors", ())] for side in (theirs, ours))
     return "%" in request.path and told == [text.encode().decode("latin-1") for text in meant] != []
-
-
-def _is_made_up_uuid(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return (
-        (request.method, request.path) == ("POST", "/resource_providers")
-        and theirs.status == ours.status
-        and theirs.status in (200, 201)
-        and not json.loads(request.body).get("uuid")
-    )
-
-
-def _is_ended_claim_told(request: Request, theirs: Answer, ours: Answer) -> bool:
-    told = theirs.status == ours.status == 409 and b"' invalid." in ours.body
-    return told and {*_words(ours)} <= {*_words(theirs)}
 
 
 def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -107,12 +70,6 @@ def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
     summaries = ours.data["provider_summaries"]
     sharing = {uuid for uuid, summary in summaries.items() if SHARING_TRAIT in summary["traits"]}
     return bool(more) and all(sharing & one["allocations"].keys() for one in more)
-
-
-def _is_group_that_requires_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Return whether a group with a suffix requires nothing; the reference finds no provider for it."""
-    groups = _read_groups(request).items()
-    return any(suffix and _requires_nothing(group) for suffix, group in groups) and _is_part(theirs, ours)
 
 
 def _requires_nothing(group: Mapping[str, list[str]]) -> bool:
@@ -177,7 +134,7 @@ def _words(answer: Answer) -> list[str]:
     return sorted(re.findall(r"[^\s\",'\[\]{}]+", text))
 
 
-#: by reason, the function that recognizes it
+#: by reason, the condition by which it is recognized
 EXPLAINED: Mapping[str, Judge] = {
     "the reference answers 500": lambda request, theirs, ours: (
         theirs.status == 500 and 400 <= ours.status < 500
@@ -185,32 +142,62 @@ EXPLAINED: Mapping[str, Judge] = {
     "a child that shares": lambda request, theirs, ours: (
         request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
     ),
-    "a malformed inventory of no possible class": _is_malformed_of_no_class,
+    "a malformed inventory of no possible class": lambda request, theirs, ours: (
+        # the reference looks at the generation, and only then at an inventory that is none
+        (theirs.status, ours.status) == (409, 400)
+        and b"JSON does not validate" in ours.body
+        and request.method == "PUT"
+        and request.path.endswith("/inventories")
+    ),
     "usages by type on PostgreSQL": lambda request, theirs, ours: (
         # the reference groups them in a way that PostgreSQL does not take
         request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
     ),
-    "a UUID and a name that are both taken": _is_other_duplicate,
+    "a UUID and a name that are both taken": lambda request, theirs, ours: (
+        # PostgreSQL tells of the name
+        theirs.status == ours.status == 409
+        and all(b"Conflicting resource provider " in each.body for each in (theirs, ours))
+    ),
     "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
     "several unknown names, of which one is told": _is_another_unknown_name,
     "several names in one message, in no order": lambda request, theirs, ours: (
         theirs.status == ours.status >= 400 and _words(theirs) == _words(ours)
     ),
     "a path in a message, as Latin-1": _is_path_as_latin_1,
-    "a UUID that each server makes up": _is_made_up_uuid,
-    "the classes of claims that end, in a message about what is claimed": _is_ended_claim_told,
+    "a UUID that each server makes up": lambda request, theirs, ours: (
+        (request.method, request.path) == ("POST", "/resource_providers")
+        and theirs.status == ours.status
+        and theirs.status in (200, 201)
+        and not json.loads(request.body).get("uuid")
+    ),
+    "the classes of claims that end, in a message about what is claimed": lambda request, theirs, ours: (
+        theirs.status == ours.status == 409
+        and b"' invalid." in ours.body
+        and {*_words(ours)} <= {*_words(theirs)}
+    ),
     "several faults of a reshape, of which one is told": lambda request, theirs, ours: (
         request.path == "/reshaper" and {theirs.status, ours.status} <= {400, 409}
     ),
     "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
     "a provider that shares, alone and with other trees": _is_lost_anchor,
-    "a group that requires nothing": _is_group_that_requires_nothing,
+    "a group that requires nothing": lambda request, theirs, ours: (
+        # with a suffix; the reference finds no provider for it
+        any(suffix and _requires_nothing(group) for suffix, group in _read_groups(request).items())
+        and _is_part(theirs, ours)
+    ),
     "a tree that a group without resources names": _is_ignored_tree,
     "a statement of SQL in a message": lambda request, theirs, ours: (
         theirs.status == ours.status == 409 and b"[SQL: " in theirs.body and b"[SQL: " not in ours.body
     ),
     "a message of more than 4,000 characters": _is_long_message_cut,
-    "no last-modified after a change of a provider": _is_undated_change,
+    "no last-modified after a change of a provider": lambda request, theirs, ours: (
+        request.method == "PUT"
+        and theirs.status == ours.status == 200
+        and re.fullmatch("/resource_providers/[^/]+", request.path) is not None
+        and "last-modified" not in theirs.headers
+        and theirs.data == ours.data
+        and ours.headers.keys() - {"last-modified"} == theirs.headers.keys()
+    ),
 }
 
 

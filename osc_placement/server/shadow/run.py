@@ -173,8 +173,24 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
                 time.sleep(SAVE_SECONDS)
                 self._save()
 
+        def probe() -> None:
+            # requests are forwarded even if there is no placement at the URL
+            failure = ""
+            try:
+                answer, _ = upstream.ask(Request("GET", "/", prefix=upstream.prefix))
+            except UpstreamError as error:
+                failure = str(error)
+            if failure:
+                # outside of the handler, in which oslo.log would add the exception
+                report.note(failure)
+            elif not (isinstance(answer.data, dict) and "versions" in answer.data):
+                report.note(
+                    f"{upstream.url} answered status {answer.status}, and not with the versions of "
+                    "placement; name the URL of the placement in service with --upstream"
+                )
+
         threading.Thread(target=save_regularly, daemon=True).start()
-        threading.Thread(target=_probe, args=(upstream, report), daemon=True).start()
+        threading.Thread(target=probe, daemon=True).start()
         # a collection of what never becomes garbage would delay requests
         gc.freeze()
         return Forwarder(upstream, dispatcher, report, sample=options.sample)
@@ -190,20 +206,3 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         if failure:
             # outside of the handler, in which oslo.log would add the exception
             self._report.note(failure)
-
-
-def _probe(upstream: Upstream, report: Report) -> None:
-    """Note if there is no placement at the URL; requests are forwarded anyway."""
-    failure = ""
-    try:
-        answer, _ = upstream.ask(Request("GET", "/", prefix=upstream.prefix))
-    except UpstreamError as error:
-        failure = str(error)
-    if failure:
-        # outside of the handler, in which oslo.log would add the exception
-        report.note(failure)
-    elif not (isinstance(answer.data, dict) and "versions" in answer.data):
-        report.note(
-            f"{upstream.url} answered status {answer.status}, and not with the versions of placement; name "
-            "the URL of the placement in service with --upstream"
-        )

@@ -42,7 +42,11 @@ def render_list(
     links = tuple(rel for rel, since in LINKS if version >= since)
     # the base depends on headers of the client, so it is the variant and not a part of the key
     memo = view.memo(("listed", links, version >= microversion.NESTED_PROVIDERS), base)
-    texts = [memo[slot] or _remember_listed(memo, view, slot, version, base) for slot in slots]
+    texts = []
+    for slot in slots:
+        if not memo[slot]:
+            memo[slot] = render_one(view, slot, version, base)
+        texts.append(memo[slot])
     head, separator, tail = b'{"resource_providers": [', b", ", b"]}"
     length = len(head) + sum(map(len, texts)) + len(separator) * max(len(texts) - 1, 0) + len(tail)
 
@@ -53,11 +57,6 @@ def render_list(
         yield tail
 
     return join(), length
-
-
-def _remember_listed(memo: list[Any], view: Snapshot, slot: int, version: Version, base: str) -> bytes:
-    memo[slot] = text = render_one(view, slot, version, base)
-    return text
 
 
 def render_one(view: Snapshot, slot: int, version: Version, base: str) -> bytes:
