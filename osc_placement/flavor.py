@@ -169,25 +169,19 @@ def _pinned(flavor: Flavor, image: Mapping[str, str]) -> dict[str, int]:
     isolated = 1 if flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate" else 0
     if policy == "dedicated":
         return {"PCPU": flavor.vcpus + isolated}
-    pinned = _count_dedicated(flavor, image)
-    return {"VCPU": flavor.vcpus - pinned, "PCPU": pinned + isolated}
-
-
-def _count_dedicated(flavor: Flavor, image: Mapping[str, str]) -> int:
-    """Return how many CPUs of a mixed instance are dedicated."""
     specs = flavor.extra_specs
-    count = 0
+    pinned = 0
     if is_true(specs.get("hw:cpu_realtime")):
         mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
-        count = len(_parse_mask(mask, flavor.vcpus)) if mask else flavor.vcpus
-        if count == flavor.vcpus and not specs.get("hw:emulator_threads_policy"):
+        pinned = len(_parse_mask(mask, flavor.vcpus)) if mask else flavor.vcpus
+        if pinned == flavor.vcpus and not specs.get("hw:emulator_threads_policy"):
             raise NoClaim("its real-time CPUs leave none for the emulator")
     mask = specs.get("hw:cpu_dedicated_mask")
     if mask:
-        count = len(_parse_mask(mask, flavor.vcpus))
-        if count == flavor.vcpus:
+        pinned = len(_parse_mask(mask, flavor.vcpus))
+        if pinned == flavor.vcpus:
             raise NoClaim(f"its hw:cpu_dedicated_mask {mask!r} leaves no shared CPU")
-    return count
+    return {"VCPU": flavor.vcpus - pinned, "PCPU": pinned + isolated}
 
 
 def _parse_mask(mask: str, vcpus: int) -> frozenset[int]:

@@ -164,7 +164,10 @@ class RunList:
         is_shown = {3: True, 4: any(run.failed for run in self.runs)}
         left_out |= set() if is_shown[4] else {4}
         taken = _measure(heads, rows, left_out)
-        whats = [_name_undo(run.header) if run.header.undoes else run.header.edit.title for run in self.runs]
+        whats = [
+            f"undo of {run.header.undoes}" if run.header.undoes else run.header.edit.title
+            for run in self.runs
+        ]
         if 1 not in left_out and taken + max(map(len, map(printable, whats))) > width:
             left_out.add(1)
             heads[0] = "id (time in UTC)"
@@ -208,10 +211,6 @@ def _measure(heads: Sequence[str], rows: Sequence[Sequence[str]], left_out: Set[
     """Return the width of all columns but those left out, with the two blanks behind each."""
     columns = enumerate(zip(heads, *rows, strict=True))
     return sum(max(map(len, cells)) + 2 for number, cells in columns if number not in left_out)
-
-
-def _name_undo(header: Header) -> str:
-    return f"undo of {header.undoes}"
 
 
 def _describe_edit(header: Header, width: int) -> str:

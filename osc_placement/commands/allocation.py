@@ -131,8 +131,25 @@ class SetAllocation(FittedLister):
             (base.resolve_provider(self.client, provider), amounts)
             for provider, amounts in parsed_args.allocation
         )
+
+        def amend(_attempt: int) -> None:
+            current = self.client.read_consumer(parsed_args.uuid)
+            consumer = replace(
+                current,
+                project_id=parsed_args.project_id or current.project_id,
+                user_id=parsed_args.user_id or current.user_id,
+                consumer_type=parsed_args.consumer_type or current.consumer_type,
+                allocations=with_amounts(current.allocations, allocations),
+            )
+            if consumer.project_id is None or consumer.user_id is None:
+                raise UsageError(
+                    f"Consumer {parsed_args.uuid} has no allocations yet; give --project-id and --user-id"
+                )
+            documents, version = describe_consumers([consumer], self.client.version)
+            self.client.set_allocations(consumer.uuid, documents[consumer.uuid], version)
+
         if parsed_args.amend:
-            retry(lambda _attempt: self._amend(parsed_args, allocations))
+            retry(amend)
         else:
             generation = None
             if version >= microversion.CONSUMER_GENERATIONS:
@@ -147,23 +164,6 @@ class SetAllocation(FittedLister):
             )
             self.client.set_allocations(parsed_args.uuid, consumer.to_json(version), version)
         return show_allocations(self.client, parsed_args.uuid)
-
-    def _amend(self, parsed_args: argparse.Namespace, wanted: syntax.Allocations) -> None:
-        """Read what the consumer has, and write it back together with the wanted amounts."""
-        current = self.client.read_consumer(parsed_args.uuid)
-        consumer = replace(
-            current,
-            project_id=parsed_args.project_id or current.project_id,
-            user_id=parsed_args.user_id or current.user_id,
-            consumer_type=parsed_args.consumer_type or current.consumer_type,
-            allocations=with_amounts(current.allocations, wanted),
-        )
-        if consumer.project_id is None or consumer.user_id is None:
-            raise UsageError(
-                f"Consumer {parsed_args.uuid} has no allocations yet; give --project-id and --user-id"
-            )
-        documents, version = describe_consumers([consumer], self.client.version)
-        self.client.set_allocations(consumer.uuid, documents[consumer.uuid], version)
 
     def _warn_of_unused_options(self, parsed_args: argparse.Namespace) -> None:
         version = self.client.version

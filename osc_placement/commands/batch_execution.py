@@ -193,18 +193,19 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     def _close(self, stream: TextIO | None) -> None:
         """Print the summary and the commands that can follow."""
         is_wide = not is_terminal(stream)
-        if self._summarized is not None:
-            _say([self._summarized.summary] if is_wide else self._summarize(self._summarized), stream)
+        if (result := self._summarized) is not None:
+            if is_wide:
+                lines = [result.summary]
+            elif isinstance(result, Plan):
+                lines = self.page.summarize_plan(result)
+            else:
+                lines = self.page.summarize(result.heading, result.totals)
+            _say(lines, stream)
         if self.saved_plan:
             command = f"openstack resource provider batch apply {shlex.quote(self.saved_plan)}"
             _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
             _say([str(self._commands)] if is_wide else self.page.name_commands(self._commands), stream)
-
-    def _summarize(self, result: Plan | Report) -> list[str]:
-        if isinstance(result, Plan):
-            return self.page.summarize_plan(result)
-        return self.page.summarize(result.heading, result.totals)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells

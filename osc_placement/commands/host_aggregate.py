@@ -40,7 +40,17 @@ class AggregateNames:
 
     def resolve(self, texts: Iterable[str]) -> list[str]:
         """Return the UUID for each text, in canonical spelling."""
-        return [canonical_uuid(text) if is_uuid(text) else self._find(text) for text in texts]
+        found = []
+        for text in texts:
+            if is_uuid(text):
+                found.append(canonical_uuid(text))
+                continue
+            uuids = self._read(text)
+            if text not in uuids:
+                hint = "no host aggregate has that name (see: openstack aggregate list)"
+                raise AggregateNotFound(text, hint)
+            found.append(uuids[text])
+        return found
 
     def names(self) -> Mapping[str, str]:
         """Return the names of all host aggregates by UUID; none if the compute service cannot be asked."""
@@ -66,12 +76,6 @@ class AggregateNames:
     def resolve_condition(self, text: str) -> str:
         """Resolve a comma-separated list, as ``member_of`` takes it."""
         return ",".join(self.resolve(text.split(",")))
-
-    def _find(self, name: str) -> str:
-        uuids = self._read(name)
-        if name not in uuids:
-            raise AggregateNotFound(name, "no host aggregate has that name (see: openstack aggregate list)")
-        return uuids[name]
 
     def _read(self, wanted: str) -> Mapping[str, str]:
         """Return the UUIDs of all host aggregates by name; raise AggregateNotFound if they cannot be read."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -356,23 +356,8 @@ class LintConfig(_OfflineCommand, TextLister):
         """Return the problems that only placement tells."""
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
         resolved = _resolve(self, locations, providers)
-        problems = [*resolved.everything, *self._find_lasting(resolved, providers)]
-        known: Mapping[Kind, frozenset[str]] = {
-            "trait": frozenset(self.client.list_traits()),
-            "inventory": frozenset(each["name"] for each in self.client.list_resource_classes()),
-        }
-        for location in locations:
-            for entry in location.entries:
-                for kind, name in compare.list_items(entry):
-                    if name not in known[kind]:
-                        what = "trait" if kind == "trait" else "resource class"
-                        text = f"placement does not know the {what} {name}; nova-compute will create it"
-                        line = entry.find_line(name)
-                        problems.append(Problem(entry.source, line, Level.WARNING, text))
-        return problems
-
-    def _find_lasting(self, resolved: Resolved, providers: Iterable[Provider]) -> Iterator[Problem]:
-        """Yield a warning for each inventory with which nova's updates fail, as the provider keeps it."""
+        problems = list(resolved.everything)
+        # inventories with which nova's updates fail, as the provider keeps them
         by_uuid = {provider.uuid: provider for provider in providers}
         named = [
             (by_uuid[uuid], entry)
@@ -386,7 +371,20 @@ class LintConfig(_OfflineCommand, TextLister):
             whose = find_lasting(provider.parent_provider_uuid is None, traits)
             for name in entry.inventories if whose else ():
                 text = f"{whose} keep {name}, and nova-compute fails at each update once it is there"
-                yield Problem(entry.source, entry.find_line(name), Level.WARNING, text)
+                problems.append(Problem(entry.source, entry.find_line(name), Level.WARNING, text))
+        known: Mapping[Kind, frozenset[str]] = {
+            "trait": frozenset(self.client.list_traits()),
+            "inventory": frozenset(each["name"] for each in self.client.list_resource_classes()),
+        }
+        for location in locations:
+            for entry in location.entries:
+                for kind, name in compare.list_items(entry):
+                    if name not in known[kind]:
+                        what = "trait" if kind == "trait" else "resource class"
+                        text = f"placement does not know the {what} {name}; nova-compute will create it"
+                        line = entry.find_line(name)
+                        problems.append(Problem(entry.source, line, Level.WARNING, text))
+        return problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -383,28 +383,18 @@ def _show(value: object) -> str:
 
 def format_file(entries: Iterable[Entry]) -> str:
     """Return entries as the text of a file; of inventories, the total and what is no default."""
-    return dump(
-        {
-            "meta": {"schema_version": SCHEMA_VERSION},
-            "providers": [_entry_to_plain(entry) for entry in entries],
-        },
-        flow=False,
-    )
-
-
-def _entry_to_plain(entry: Entry) -> dict[str, Any]:
-    plain: dict[str, Any] = {"identification": {entry.by: entry.key}}
-    if entry.inventories:
-        additional = []
-        for name, inventory in sorted(entry.inventories.items()):
-            assumed = Inventory(inventory.total).to_json()
-            fields = {
-                key: value
-                for key, value in inventory.to_json().items()
-                if key == "total" or value != assumed[key]
-            }
-            additional.append({name: fields})
-        plain["inventories"] = {"additional": additional}
-    if entry.traits:
-        plain["traits"] = {"additional": sorted(entry.traits)}
-    return plain
+    providers = []
+    for entry in entries:
+        plain: dict[str, Any] = {"identification": {entry.by: entry.key}}
+        if entry.inventories:
+            additional = []
+            for name, inventory in sorted(entry.inventories.items()):
+                assumed = Inventory(inventory.total).to_json()
+                fields = inventory.to_json().items()
+                kept = {key: value for key, value in fields if key == "total" or value != assumed[key]}
+                additional.append({name: kept})
+            plain["inventories"] = {"additional": additional}
+        if entry.traits:
+            plain["traits"] = {"additional": sorted(entry.traits)}
+        providers.append(plain)
+    return dump({"meta": {"schema_version": SCHEMA_VERSION}, "providers": providers}, flow=False)

@@ -491,16 +491,13 @@ class Judge:
             if others:
                 other = others[0].provider.uuid
                 return f"provider {other} has the name of its compute node; repair or delete that one first"
-        return self._object_to_children(uuid, right)
-
-    def _object_to_children(self, uuid: str, right: ProviderRecord | None) -> str:
         children = self._children(uuid)
         foreign = [child for child in children if not is_of_nova(self._cloud.records[child])]
         if foreign:
             names = name_some(map(self._cloud.name, foreign))
             return f"nested providers may be of another service: {names}; move or delete them first"
         # of a repair that was interrupted some are moved, and no two have one name
-        is_begun = self._find_marked(self._cloud.records[uuid]) is not None
+        is_begun = self._find_marked(record) is not None
         if children and right and not is_begun and self._children(right.provider.uuid):
             names = name_some(map(self._cloud.name, children))
             text = "both it and the provider of its compute node have nested providers"
