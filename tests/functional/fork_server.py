@@ -40,14 +40,14 @@ LOADED_MODULES = {
     "tests.functional.db.resident:main": BOTH_SERVERS,
     "tests.reliability.differential.__main__:main": BOTH_SERVERS,
 }
-#: the variable with which a test asks for the coverage of a server
-MEASURE = "OSC_PLACEMENT_TEST_MEASURE"
-#: with what they load; of placement-server what commands do, and what servers do in tests of them
-MEASURED = ("openstack", "placement-migrate")
+#: names the settings of coverage, if that is measured
+SETTINGS = os.environ.get("OSC_PLACEMENT_TEST_COVERAGE")
+#: the programs of which it is, with what they load
+MEASURED = ("openstack", "placement-migrate", "placement-server")
 
 
 def receive(control):
-    """Wait for requests and return, in a child for each, its arguments; None when there are no more."""
+    """Wait for requests and return each in a child for it; return None when there are no more."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         packet, descriptors, _, _ = recv_fds(control, LARGEST_REQUEST, 4)
@@ -59,7 +59,7 @@ def receive(control):
             if run_child(socket(fileno=told), streams):
                 request = json.loads(packet)
                 become(request, streams)
-                return request["arguments"]
+                return request
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -131,16 +131,54 @@ def load_commands():
     shell.OpenStackShell.NAME = "openstack"
 
 
-def measure():
-    """Measure the coverage of every child, where `tools/test --coverage` says with which settings."""
-    settings = os.environ.get("OSC_PLACEMENT_TEST_COVERAGE")
-    if settings is not None:
-        import coverage  # not there in other environments
+def make_measurement():
+    """Return a measurement of coverage with the settings that `tools/test --coverage` names; None without.
 
-        os.environ["COVERAGE_PROCESS_START"] = settings
-        # the settings have a path in the clone, and a child may be in any directory
-        os.environ["COVERAGE_FILE"] = os.path.join(os.path.dirname(settings), ".cache", "coverage")
-        coverage.process_startup()
+    Only files that are executed are in its data: to look for all others took most of the time of a command,
+    and the process of the tests does that once.
+    """
+    if SETTINGS is None:
+        return None
+    import coverage  # not there in other environments
+
+    root = os.path.dirname(SETTINGS)
+    # the settings have paths in the clone, and a child may be in any directory
+    measurement = coverage.Coverage(
+        os.path.join(root, ".cache", "coverage"),
+        config_file=SETTINGS,
+        source=[],
+        include=[os.path.join(root, "osc_placement", "*")],
+    )
+    # a child that was forked early may reach nothing of the package
+    measurement.set_option("run:disable_warnings", ["no-data-collected"])
+    return measurement
+
+
+def measure():
+    """Measure the coverage of this process until it ends."""
+    measurement = make_measurement()
+    if measurement is not None:
+        measurement.start()
+        atexit.register(save, measurement)
+
+
+def save(measurement):
+    """Write what was measured."""
+    measurement.stop()
+    measurement.save()
+
+
+def load_measured(program):
+    """Load a program, and measure that alone; what is forked measures itself."""
+    measurement = make_measurement()
+    if measurement is None:
+        return load(program)
+    # in force, it would have every process that is forked here measured too
+    measurement.set_option("run:patch", [])
+    measurement.start()
+    main = load(program)
+    save(measurement)
+    return main
 
 
 def end(main):
@@ -164,13 +202,12 @@ def end(main):
 
 if __name__ == "__main__":
     (program,) = sys.argv[1:]
-    if program in MEASURED:
-        measure()
-    main = load(program)
-    arguments = receive(socket(fileno=0))
-    if arguments is None:
+    main = load_measured(program) if program in MEASURED else load(program)
+    request = receive(socket(fileno=0))
+    if request is None:
         end(lambda: 0)
-    if program == "placement-server" and ("serve" not in arguments or MEASURE in os.environ):
+    # a program for a shell does not say
+    if program in MEASURED and request.get("measured", "serve" not in request["arguments"]):
         measure()
-    sys.argv = [program, *arguments]
+    sys.argv = [program, *request["arguments"]]
     end(main)

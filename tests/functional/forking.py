@@ -9,14 +9,14 @@ import socket
 import subprocess
 import sys
 
+import coverage
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 #: the variables that programs are loaded with, before any test has changed some
 ENVIRONMENT = dict(os.environ)
 #: what a forked process can be told, of what `Popen` takes
 SETTINGS = {"bufsize", "stdin", "stdout", "stderr", "text"}
-#: the variable that has the coverage of a forked server measured; that of commands is, where that of tests is
-MEASURE = "OSC_PLACEMENT_TEST_MEASURE"
 #: seconds after which a command is taken to hang
 PATIENCE = 300
 
@@ -74,9 +74,14 @@ def close_servers():
 
 
 class ForkedProcess(subprocess.Popen):
-    """A `Popen` whose process is a child of a fork server: `args` are the program's arguments."""
+    """A `Popen` whose process is a child of a fork server: `args` are the program's arguments.
 
-    def __init__(self, server, arguments, *, cwd=None, env=None, start_new_session=False, **settings):
+    :param measured: whether the coverage of the process is measured; by default it is if that of the test is
+    """
+
+    def __init__(
+        self, server, arguments, *, cwd=None, env=None, start_new_session=False, measured=None, **settings
+    ):
         assert settings.keys() <= SETTINGS, settings
         self._server = server
         self._request = {
@@ -84,6 +89,7 @@ class ForkedProcess(subprocess.Popen):
             "directory": str(cwd or os.getcwd()),
             "environment": dict(os.environ if env is None else env),
             "session": start_new_session,
+            "measured": coverage.Coverage.current() is not None if measured is None else measured,
         }
         super().__init__(arguments, **settings)
 

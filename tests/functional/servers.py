@@ -13,7 +13,6 @@ from functools import partial
 
 import coverage
 
-from tests.functional import forking
 from tests.functional.forking import ForkedProcess, find_server
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -80,13 +79,11 @@ def launched(directory, *arguments, verb="serve", environment=None, wrapper=(), 
     """
     log = directory / "server.log"
     line = [verb, "--port", "0", *map(str, arguments)]
-    environment = dict(environment or make_environment())
+    environment = environment or make_environment()
     if wrapper or command or is_in(*OF_PROGRAM):
         start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line])
     else:
-        start = partial(ForkedProcess, find_server("placement-server"), line)
-        if is_measured():
-            environment[forking.MEASURE] = "yes"
+        start = partial(ForkedProcess, find_server("placement-server"), line, measured=is_measured())
     with log.open("w") as stderr:
         process = start(
             cwd=directory,
