@@ -49,11 +49,12 @@ def _providers(client):
     client.delete_resource_class("CUSTOM_TABS")
 
 
-@pytest.fixture(params=["bash", "zsh"])
-def terminal(request, tmp_path, server_url, _providers):
-    """A shell whose cloud is a server with these providers."""
-    (tmp_path / "clouds.yaml").write_text(CLOUDS.format(url=server_url))
-    made = Terminal(request.param, tmp_path, {"OS_CLOUD": "placement", "NO_PROXY": "127.0.0.1"})
+@pytest.fixture(scope="module", params=["bash", "zsh"])
+def terminal(request, tmp_path_factory, server_url, _providers):
+    """A shell whose cloud is a server with these providers; tests share its home, with the names of these."""
+    home = tmp_path_factory.mktemp(request.param)
+    (home / "clouds.yaml").write_text(CLOUDS.format(url=server_url))
+    made = Terminal(request.param, home, {"OS_CLOUD": "placement", "NO_PROXY": "127.0.0.1"})
     made.read_names()
     return made
 
