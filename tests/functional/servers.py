@@ -6,10 +6,13 @@ import os
 import pathlib
 import re
 import selectors
+import socket
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 import coverage
 
@@ -115,8 +118,24 @@ def running(directory, *arguments, **options):
     """A server that has to end with status 0 and a log without a traceback."""
     with launched(directory, *arguments, **options) as server:
         yield server
+        end_connections(urlsplit(server.url).port)
         assert server.stop() == 0
     assert "Traceback" not in server.log.read_text()
+
+
+def end_connections(port):
+    """End the connections of this process with a port; a server that stops waits on each for a request."""
+    for number in os.listdir("/proc/self/fd"):
+        # some are closed meanwhile, and some are no sockets
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(int(number)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(number))) as connection:
+                if (
+                    connection.family in (socket.AF_INET, socket.AF_INET6)
+                    and connection.getpeername()[1] == port
+                ):
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
 def find_grandchildren(pid):
