@@ -2,8 +2,8 @@
 """Migrations from nova where ports have guaranteed bandwidth, beside those of nova-manage.
 
 All sides speak to our placement server and to a real neutron of two processes, on databases with the same
-content. Through neutron's API the binding profile of every port with bandwidth is written, by nova-manage as
-by us; with neutron's database nothing is written to neutron.
+content. Nova-manage writes the binding profile of every port with bandwidth through neutron's API. We do the
+same; or read the ports from neutron's database and write no profiles; or write them to that database.
 """
 
 from __future__ import annotations
@@ -61,7 +61,12 @@ def make_cases(scale: Scale) -> Iterator[Case]:
             Side("neutron's API", _migrating(size, guaranteed, _ours, 1), TARGETS),
             Side(
                 "neutron's database",
-                _migrating(size, guaranteed, _ours_by_database, 1, NOT_ALL_WRITTEN),
+                _migrating(size, guaranteed, _ours_by_database, 1, NOT_ALL_WRITTEN, is_written=False),
+                TARGETS,
+            ),
+            Side(
+                "neutron's database, profiles too",
+                _migrating(size, guaranteed, _ours_by_database, 1, options=("--write-neutron-db",)),
                 TARGETS,
             ),
         ),
@@ -84,7 +89,23 @@ def _theirs(_workspace: Workspace, conf: Path, _neutron: Neutron) -> Sequence[st
     return (str(binaries / "nova-manage"), "--config-file", str(conf), "placement")
 
 
-def _migrating(size: nova.Size, guaranteed: int, program: Program, words: int, *statuses: int) -> Prepare:
+def _migrating(
+    size: nova.Size,
+    guaranteed: int,
+    program: Program,
+    words: int,
+    *statuses: int,
+    options: Sequence[str] = (),
+    is_written: bool = True,
+) -> Prepare:
+    """Return the preparation of a side.
+
+    :param words: the place of its words in a step
+    :param statuses: besides 0, those with which a step may end
+    :param options: further options of the steps that heal
+    :param is_written: whether the binding profiles of ports are written
+    """
+
     @contextlib.contextmanager
     def prepare(workspace: Workspace) -> Iterator[Sequence[Probe]]:
         cloud = NETWORKED.with_trees(size.hosts)
@@ -96,7 +117,10 @@ def _migrating(size: nova.Size, guaranteed: int, program: Program, words: int, *
             with conf.open("a") as file:
                 file.write(NEUTRON.format(url=network.url))
             command = program(workspace, conf, network)
-            steps = {step[0]: (*command, *step[words]) for step in STEPS}  # type: ignore[misc]
+            steps = {
+                step[0]: (*command, *step[words], *(options if step[0].startswith("heal") else ()))  # type: ignore[misc]
+                for step in STEPS
+            }
 
             def migrate() -> Reading:
                 reading: dict[str, float] = {}
@@ -107,7 +131,7 @@ def _migrating(size: nova.Size, guaranteed: int, program: Program, words: int, *
                     spent = {"command": done.processor, **meter.spent}
                     reading |= {name: done.seconds, figure.name: sum(spent.values())}
                     reading |= {figure.part(part): seconds for part, seconds in spent.items()}
-                _check(server, network, size, guaranteed, writes=program is not _ours_by_database)
+                _check(server, network, size, guaranteed, is_written=is_written)
                 return reading
 
             yield [migrate]
@@ -115,8 +139,11 @@ def _migrating(size: nova.Size, guaranteed: int, program: Program, words: int, *
     return prepare
 
 
-def _check(server: Server, network: Neutron, size: nova.Size, guaranteed: int, *, writes: bool) -> None:
-    """All sides have to leave the same behind, and ports bound."""
+def _check(server: Server, network: Neutron, size: nova.Size, guaranteed: int, *, is_written: bool) -> None:
+    """All sides have to leave the same behind, and ports bound.
+
+    :param is_written: whether binding profiles name their providers
+    """
     client = Client(server.url)
     for number in (0, guaranteed - 1, guaranteed, size.instances - 1):
         host = nova.host_name(number % size.hosts)
@@ -124,8 +151,13 @@ def _check(server: Server, network: Neutron, size: nova.Size, guaranteed: int, *
         expected = {clouds.root_uuid(number % size.hosts), *([bridge] if bridge else [])}
         answer = json.loads(client.get(f"/allocations/{nova.instance_uuid(number)}").body)
         port = network.show_port(number)
-        granted = set(port["binding:profile"].get("allocation", {}).values())
+        allocation = port["binding:profile"].get("allocation", {})
+        granted = set(allocation.values())
+        if allocation and allocation.keys() != {
+            each["id"] for each in port["resource_request"]["request_groups"]
+        }:
+            raise RuntimeError(f"the allocation of the port of instance {number} has other groups: {port}")
         if set(answer["allocations"]) != expected:
             raise RuntimeError(f"instance {number} does not hold what it should: {answer}")
-        if granted != ({bridge} if bridge and writes else set()) or port["binding:vif_type"] != "ovs":
+        if granted != ({bridge} if bridge and is_written else set()) or port["binding:vif_type"] != "ovs":
             raise RuntimeError(f"the binding of the port of instance {number} is not as it should be: {port}")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.api.concurrency import map_in_order
+from osc_placement.api.concurrency import map_many
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Result
 from osc_placement.migrate.migrations.base import Assessment, Context, Grant
@@ -42,9 +42,13 @@ def plan_grants(context: Context, assessment: Assessment, max_count: int | None)
         return assessment
     tried = assessment.plan.changes[:max_count]
     chosen = _choose(assessment, {change.uuid: True for change in tried})
-    _, items, refused = _divide(context, chosen, None if max_count is None else max_count - len(tried))
-    written = [grant.port.uuid for _, grant in items]
-    return replace(assessment, problems=[*_without(assessment, chosen), *refused], written=written)
+    source, items, refused = _divide(context, chosen, None if max_count is None else max_count - len(tried))
+    return replace(
+        assessment,
+        problems=[*_without(assessment, chosen), *refused],
+        written=[grant.port.uuid for _, grant in items],
+        way=source.way if source else "",
+    )
 
 
 def _choose(assessment: Assessment, done: Mapping[str, bool]) -> dict[str, Sequence[Grant]]:
@@ -122,7 +126,7 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
             problems.append(problem)
         else:
             written.append(grant.port.uuid)
-    return replace(assessment, problems=problems, written=written)
+    return replace(assessment, problems=problems, written=written, way=source.way if source else "")
 
 
 def _write_all(
@@ -130,28 +134,35 @@ def _write_all(
 ) -> Sequence[Problem | None]:
     """Write binding profiles; return for each a problem if it was not written.
 
-    If neutron cannot be reached once, it is not asked again.
+    If neutron cannot be reached once, it is not asked again. Those that neutron writes together are written
+    one by one under a rate or a limit of failures, which count each.
     """
     gate = Gate(rate=execution.rate, max_failures=execution.max_failures)
     gate.stop_with(execution.stop)
     for _ in range(run.report.counts[Result.FAILED]):
         gate.count_failure()
 
-    def write(item: _Item) -> Problem | None:
-        instance, grant = item
+    def write(batch: Sequence[_Item]) -> list[Problem | None]:
         if gate.wait():
-            return describe_grant(instance, grant, gate.halted or "the command was interrupted")
+            reason = gate.halted or "the command was interrupted"
+            return [describe_grant(instance, grant, reason) for instance, grant in batch]
+        reasons: Sequence[str]
         try:
-            reason = source.grant(grant.port, grant.allocation)
+            reasons = source.grant_all([(grant.port, grant.allocation) for _, grant in batch])
         except Unreadable as error:
-            reason = str(error)
-            gate.halt(reason)
-        if not reason:
-            return None
-        gate.count_failure()
-        return describe_grant(instance, grant, reason, is_tried=True)
+            reasons = [str(error)] * len(batch)
+            gate.halt(reasons[0])
+        for _ in filter(None, reasons):
+            gate.count_failure()
+        return [
+            describe_grant(instance, grant, reason, is_tried=True) if reason else None
+            for (instance, grant), reason in zip(batch, reasons, strict=True)
+        ]
 
+    is_limited = bool(execution.rate) or execution.max_failures is not None
+    size = 1 if is_limited else source.batch
+    batches = [items[start : start + size] for start in range(0, len(items), size)]
     with ProgressBar("binding profiles of ports", len(items), sys.stderr) as progress:
-        return map_in_order(
-            write, items, threads=execution.concurrency, on_result=lambda _written: progress.advance()
+        return map_many(
+            write, batches, threads=execution.concurrency, on_result=lambda _written: progress.advance()
         )

@@ -99,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             placement_token=options.placement_token,
             ironic_endpoint=options.ironic_endpoint,
             neutron_database=options.neutron_db,
+            is_neutron_database_written=getattr(options, "write_neutron_db", False),
             neutron_endpoint=options.neutron_endpoint,
             glance_endpoint=options.glance_endpoint,
             source=options.source,
@@ -152,6 +153,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
     if stray and not options.follow:
         parser.error(f"--{stray[0].replace('_', '-')} can be used with --follow only")
+    if getattr(options, "write_neutron_db", False):
+        if not options.neutron_db:
+            parser.error("--write-neutron-db needs --neutron-db, which names the database to write to")
+        if getattr(options, "skip_port_allocations", False):
+            parser.error(
+                "--write-neutron-db cannot be used with --skip-port-allocations, which leaves ports alone"
+            )
     try:
         if getattr(options, "watch", None) is not None:
             check_watch(options.format, sys.stdout)
@@ -287,6 +295,15 @@ def _add_skip_ports(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--skip-port-allocations", action="store_true", help=text)
 
 
+def _add_write_neutron(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--write-neutron-db",
+        action="store_true",
+        help="With --neutron-db: write the binding profiles of ports to that database, without binding the "
+        "ports anew as neutron's API does",
+    )
+
+
 def _add_concurrency(parser: argparse._ActionsContainer) -> None:
     add_concurrency_option(parser, read_positive)
     parser.add_argument(
@@ -402,6 +419,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
     )
     _add_host(parser, "Only on this host; may be repeated")
     _add_skip_ports(parser, "Do not read neutron, and leave what ports ask for alone")
+    _add_write_neutron(parser)
     _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(act=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
@@ -458,6 +476,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
         "some could not be done, and no more can; 130 interrupted; 255 nothing was done, the reason is on "
         "stderr.",
     )
+    _add_write_neutron(parser)
     parser.add_argument(
         "--max-count", metavar="<number>", type=read_positive, help="Change at most this many, in all"
     )

@@ -130,13 +130,14 @@ def describe_plan(
 def _describe_grants(assessment: Assessment) -> list[tuple[str, str]]:
     """Return the ports whose binding profiles are to be written, and what they get."""
     planned, names = frozenset(assessment.written), assessment.names
+    way = f" (written {assessment.way})" if assessment.way else ""
     found = []
     for grant in (grant for grants in assessment.grants.values() for grant in grants):
         if grant.port.uuid in planned:
             chosen = grant.allocation
             uuids = [chosen] if isinstance(chosen, str) else list(dict.fromkeys(chosen.values()))
             of = ", ".join(names.get(uuid, uuid) for uuid in uuids)
-            found.append((f"port {grant.port.uuid}", f"its binding profile will name {of}"))
+            found.append((f"port {grant.port.uuid}", f"its binding profile will name {of}{way}"))
     return found
 
 
@@ -180,7 +181,8 @@ def describe_run(
     lines += page.warn(plan.warnings)
     lines += page.summarize(plan.edit.title, f": {', '.join(facts) or 'nothing to do'}")
     if assessment.written:
-        lines.append(f"binding profiles of ports: {len(assessment.written):,} written")
+        way = f" {assessment.way}" if assessment.way else ""
+        lines.append(f"binding profiles of ports: {len(assessment.written):,} written{way}")
     return [*lines, report.halted, *describe_next(following, medium)]
 
 

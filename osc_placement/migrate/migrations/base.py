@@ -16,7 +16,7 @@ from osc_placement.migrate.problem import Problem, Reason
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
     from osc_placement.batch.plan import Plan
-    from osc_placement.migrate.nova.ports import Port
+    from osc_placement.migrate.nova.ports import Allocation, Port
     from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource, Source
 
 #: removals that need no option: so many, or this share of all if that is more
@@ -33,11 +33,11 @@ def limit_removals(most: int | None, total: int) -> int:
 class Grant:
     """The providers of a port that its binding profile does not name yet.
 
-    :ivar allocation: as neutron has it: one provider, or the provider of each group by id
+    :ivar allocation: as neutron has it
     """
 
     port: Port
-    allocation: str | Mapping[str, str]
+    allocation: Allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Assessment:
     :ivar notes: moves under way, which are no problems
     :ivar grants: by instance, the binding profiles that are to be written after the plan
     :ivar written: the ports whose binding profiles were written, or are to be written
+    :ivar way: how these are written, in the words that follow "written"
     :ivar skipped: what was not compared because of an option; empty if all was
     """
 
@@ -59,6 +60,7 @@ class Assessment:
     notes: Sequence[str] = ()
     grants: Mapping[str, Sequence[Grant]] = field(default_factory=dict)
     written: Sequence[str] = ()
+    way: str = ""
     skipped: str = ""
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database of nova of any release: read-only, explicit columns, pages by primary key."""
+"""A database of nova of any release: read-only by default, explicit columns, pages by primary key."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ _PATIENCE: Final = 10
 _READ_PATIENCE: Final = 600
 _CAN_WAIT: Final = ("pymysql", "mysqldb")
 
+#: what aborts a transaction that may succeed when it is repeated: a wait for a lock that takes too long, a
+#: deadlock (also if Galera finds a conflict), and a row that was changed since the snapshot of MariaDB; the
+#: same of PostgreSQL, and of SQLite
+_COLLISIONS: Final = frozenset((1205, 1213, 1020, "40001", "40P01", "database is locked"))
+
 #: how a session is made to refuse writes
 _READ_ONLY: Final[Mapping[str, str]] = {
     "sqlite": "PRAGMA query_only = ON",
@@ -33,13 +38,17 @@ _READ_ONLY: Final[Mapping[str, str]] = {
 }
 
 
+class Collision(Exception):
+    """An error: a transaction was aborted because of another one, or its connection was lost; repeat it."""
+
+
 class NovaDatabase:
     """A database of nova or another service, called ``label`` in messages."""
 
-    def __init__(self, url: str, label: str, service: str = "nova") -> None:
+    def __init__(self, url: str, label: str, service: str = "nova", *, is_read_only: bool = True) -> None:
         self.label = label
         self._service = service
-        self._engine = _connect(url, label)
+        self._engine = _connect(url, label, is_read_only=is_read_only)
         self._columns: dict[str, frozenset[str]] = {}
 
     def close(self) -> None:
@@ -95,6 +104,20 @@ class NovaDatabase:
             last = rows[-1][key.name]
 
     @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction of a database that is not read-only.
+
+        Raise Collision if it has to be repeated, and Unreadable if the database refuses it.
+        """
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except sa.exc.SQLAlchemyError as error:
+            if _is_collision(error):
+                raise Collision from error
+            raise Unreadable(self.label, _reason(error)) from error
+
+    @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
         try:
             with self._engine.connect() as connection:
@@ -103,8 +126,11 @@ class NovaDatabase:
             raise Unreadable(self.label, _reason(error)) from error
 
 
-def _connect(url: str, label: str) -> Engine:
-    """Return an engine whose sessions refuse writes; raise Unreadable if the URL cannot be used."""
+def _connect(url: str, label: str, *, is_read_only: bool) -> Engine:
+    """Return an engine, whose sessions refuse writes if it is read-only.
+
+    Raise Unreadable if the URL cannot be used.
+    """
     try:
         parsed = make_url(url)
         dialect = parsed.get_backend_name()
@@ -123,7 +149,7 @@ def _connect(url: str, label: str) -> Engine:
         raise Unreadable(
             label, f"the driver of {parsed.drivername} is not installed: {error}; {remedy}"
         ) from error
-    if statement := _READ_ONLY.get(dialect):
+    if (statement := _READ_ONLY.get(dialect)) and is_read_only:
 
         @sa.event.listens_for(engine, "connect")
         def refuse_writes(connection: Any, _record: object) -> None:
@@ -133,6 +159,14 @@ def _connect(url: str, label: str) -> Engine:
             connection.commit()
 
     return engine
+
+
+def _is_collision(error: sa.exc.SQLAlchemyError) -> bool:
+    if getattr(error, "connection_invalidated", False):
+        return True
+    cause = getattr(error, "orig", None)
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    return not _COLLISIONS.isdisjoint((state, *getattr(cause, "args", ())[:1]))
 
 
 def _reason(error: Exception) -> str:

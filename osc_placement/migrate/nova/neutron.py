@@ -13,7 +13,15 @@ from keystoneauth1.adapter import Adapter
 
 from osc_placement.api.concurrency import map_in_order
 from osc_placement.errors import one_line
-from osc_placement.migrate.nova.ports import Port, read_host, read_port
+from osc_placement.migrate.nova.ports import (
+    KEEPS_CHANGING,
+    Allocation,
+    Port,
+    describe_change,
+    describe_unbound,
+    read_host,
+    read_port,
+)
 from osc_placement.migrate.nova.source import Unreadable
 
 LABEL: Final = "neutron"
@@ -70,6 +78,9 @@ class _End:
 
 class NeutronApi:
     """A source that reads neutron's ports behind a keystoneauth1 adapter."""
+
+    way: Final = "through neutron's API"
+    batch: Final = 1
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
@@ -163,9 +174,13 @@ class NeutronApi:
 
     def refuse(self, port: Port) -> str:
         """Return why the binding profile of a port is not written; empty if it may be."""
-        return "" if port.host else "it is bound to no host; it is written once nova has plugged the port"
+        return describe_unbound(port)
 
-    def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
+    def grant_all(self, grants: Iterable[tuple[Port, Allocation]]) -> list[str]:
+        """Write the providers of ports into their binding profiles, one after the other."""
+        return [self.grant(port, allocation) for port, allocation in grants]
+
+    def grant(self, port: Port, allocation: Allocation) -> str:
         """Write the providers of a port into its binding profile; return why it was not, or nothing.
 
         A profile is replaced as a whole, so it is written only to the revision that was read; if the port was
@@ -175,7 +190,6 @@ class NeutronApi:
         Neutron binds a bound port anew whenever its profile is written (``plugins/ml2/plugin.py``,
         ``_process_port_binding``); a port for which that failed has a reason, too, although it was written.
 
-        :param allocation: a provider, or in the format with several groups the provider of each group by id
         :raises Unreadable: neutron cannot be reached
         """
         if reason := self.refuse(port):
@@ -186,13 +200,9 @@ class NeutronApi:
                 if revision is None:
                     found = self._request("GET", path).json()["port"]
                     revision, profile = found.get("revision_number"), found["binding:profile"] or {}
-                    if found["device_id"] != port.instance:
-                        return "it belongs to another instance by now"
-                    if read_host(found) != port.host:
-                        return f"it is no longer bound to {port.host}"
-                    if profile.get("allocation"):
-                        is_same = profile["allocation"] == allocation
-                        return "" if is_same else "somebody else granted resources to it"
+                    known = describe_change(port, allocation, {**found, "binding:profile": profile})
+                    if known is not None:
+                        return known
                 body = {"port": {"binding:profile": {**profile, "allocation": allocation}}}
                 headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
                 try:
@@ -205,7 +215,7 @@ class NeutronApi:
             return error.reason
         except (AttributeError, ValueError, KeyError, TypeError) as error:
             return f"neutron's answer about {path} cannot be parsed: {error!r}"
-        return "somebody else keeps changing the port"
+        return KEEPS_CHANGING
 
     def _request(self, method: str, path: str, **arguments: Any) -> Any:
         """Return the response to a request; raise Unreadable unless neutron carried it out.

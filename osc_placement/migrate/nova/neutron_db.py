@@ -1,25 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neutron's database as the source of ports: that of the plugin ML2, Stein or later."""
+"""Neutron's database as the source of ports, and on request the place where binding profiles are written.
+
+It is that of the plugin ML2, Stein or later. A profile is written into the row of the active binding, as ML2
+serializes it and as neutron's own tool ``neutron-sanitize-port-binding-profile-allocation`` does. Neutron's
+API does more for the same profile:
+
+* It unbinds the port, sets it to DOWN and binds it anew (``plugins/ml2/plugin.py``,
+  ``_process_port_binding``), since a profile may change what a driver binds. The key ``allocation`` only
+  chooses the mechanism driver of a port that is not bound yet (``plugins/ml2/managers.py``,
+  ``_infer_driver_from_allocation``). These ports are bound: they stay as they are, and so does their traffic.
+* It calls the mechanism drivers, and notifies agents and nova. No agent reads the key. Nova reads it from the
+  API when it detaches the port or moves the instance; its cache of network information gets it later.
+* It raises the revision number of the port and sets its ``updated_at``. Both are done here too, although
+  neutron's tool does neither: it is for upgrades, and neutron-server may run meanwhile here. A client that
+  read the port before and replaces its profile under If-Match gets 412, in place of removing the key. ML2/OVN
+  writes ports whose revision it did not see to its northbound database again (``ovsdb/maintenance.py``).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.engine import RowMapping
+from sqlalchemy.engine import Connection, RowMapping
 
-from osc_placement.migrate.nova.database import NovaDatabase
+from osc_placement.migrate.nova.database import Collision, NovaDatabase
 from osc_placement.migrate.nova.neutron import LABEL
-from osc_placement.migrate.nova.ports import Port, Rule, describe_request, parse_profile, read_port
+from osc_placement.migrate.nova.ports import (
+    KEEPS_CHANGING,
+    Allocation,
+    Port,
+    Rule,
+    describe_change,
+    describe_request,
+    describe_unbound,
+    parse_profile,
+    read_port,
+)
+
+_NOT_WRITTEN: Final = (
+    "--neutron-db only reads; repeat the command with neutron's API, without --neutron-db, or with "
+    "--write-neutron-db"
+)
+_ACTIVE: Final = "ACTIVE"
+#: transactions for one binding profile, each after the port was changed by somebody else
+_TRIES: Final = 4
+#: characters of a profile that neutron allows (``plugins/ml2/models.py``, ``BINDING_PROFILE_LEN``)
+_MOST_OF_PROFILE: Final = 4095
 
 
 class NeutronDatabase:
-    """A source that reads neutron's database at a URL; nothing is written there."""
+    """A source that reads neutron's database at a URL; with ``is_written`` it writes binding profiles."""
 
-    def __init__(self, url: str) -> None:
-        self._database = NovaDatabase(url, f"{LABEL}'s database", LABEL)
+    way: Final = "to neutron's database"
+    batch: Final = 100
+
+    def __init__(self, url: str, *, is_written: bool = False) -> None:
+        label = f"{LABEL}'s database"
+        self._database = NovaDatabase(url, label, LABEL)
+        self._written = NovaDatabase(url, label, LABEL, is_read_only=False) if is_written else None
 
     def list_ports(self) -> list[Port]:
         """Return the ports of instances; raise Unreadable if they cannot be read.
@@ -31,13 +75,31 @@ class NeutronDatabase:
         finally:
             self._database.close()
 
-    def refuse(self, _port: Port) -> str:
-        """Return that it is neutron's API that writes binding profiles."""
-        return "only neutron's API writes it; repeat the command without --neutron-db"
+    def refuse(self, port: Port) -> str:
+        """Return why the binding profile of a port is not written; empty if it may be."""
+        return describe_unbound(port) if self._written else _NOT_WRITTEN
 
-    def grant(self, port: Port, _allocation: str | Mapping[str, str]) -> str:
-        """Write nothing; return why."""
-        return self.refuse(port)
+    def grant_all(self, grants: Sequence[tuple[Port, Allocation]]) -> list[str]:
+        """Write the providers of ports into their binding profiles, in one transaction.
+
+        Return for each port why it was not written, or nothing. A profile is replaced only if the port is as
+        it was read in the same transaction; otherwise it is read again, and written with what others wrote
+        into it meanwhile. A port that has other providers by then, or another instance or host, is left as it
+        is. Raise Unreadable if the database refuses the transaction; then none of these is written.
+        """
+        if self._written is None:
+            return [_NOT_WRITTEN] * len(grants)
+        left = {port.uuid: (port, allocation) for port, allocation in grants}
+        reasons: dict[str, str] = {}
+        for _ in range(_TRIES):
+            with contextlib.suppress(Collision):
+                with self._written.writing() as connection:
+                    decided = _ProfileWriter(self._database, connection).write_all(left.values())
+                reasons |= decided
+                left = {uuid: each for uuid, each in left.items() if uuid not in decided}
+            if not left:
+                break
+        return [reasons.get(port.uuid, KEEPS_CHANGING) for port, _ in grants]
 
     def _list_ports(self) -> Iterator[Port]:
         database = self._database
@@ -59,11 +121,18 @@ class NeutronDatabase:
             yield _make_port(row, rules, segments.get(row["network_id"], ()), devices.get(row["id"], ""))
 
     def _read_rules(self, table: str, amount: str) -> Mapping[str, Sequence[Rule]]:
-        """Return the rules of each policy; before Stein there was no direction."""
+        """Return the rules of each policy; before Stein there was no direction.
+
+        Neutron makes the key of a group in a profile of its rules, in the order in which its database returns
+        them without being asked for any. Where profiles are written, the same statement finds this order.
+        """
         clause = self._database.table(table, ("id", "qos_policy_id", "direction", amount))
         rules: dict[str, list[Rule]] = defaultdict(list)
         for row in self._database.fetch(sa.select(clause).order_by(clause.c.id)):
             rules[row["qos_policy_id"]].append(Rule(row["id"], row["direction"], row[amount]))
+        for policy in [policy for policy, several in rules.items() if self._written and len(several) > 1]:
+            found = self._database.fetch(sa.select(clause).where(clause.c.qos_policy_id.in_([policy])))
+            rules[policy] = [Rule(row["id"], row["direction"], row[amount]) for row in found]
         return rules
 
     def _read_pairs(self, table: str, key: str, value: str) -> Mapping[str, str]:
@@ -91,13 +160,109 @@ class NeutronDatabase:
         is_own = bindings.c.port_id == ports.c.id
         # since Rocky a port may have another binding on the host that it moves to
         if "status" in bindings.c:
-            is_own = sa.and_(is_own, bindings.c.status == "ACTIVE")
+            is_own = sa.and_(is_own, bindings.c.status == _ACTIVE)
         selected = (ports.c.id, ports.c.network_id, ports.c.device_id)
         chosen = [bindings.c[name] for name in columns[1:]]
         statement = sa.select(*selected, *chosen).select_from(ports.outerjoin(bindings, is_own))
         statement = statement.where(ports.c.device_id != "")
         for rows in database.pages(statement, ports.c.id):
             yield from rows
+
+
+class _ProfileWriter:
+    """A transaction that writes binding profiles."""
+
+    def __init__(self, database: NovaDatabase, connection: Connection) -> None:
+        self._connection = connection
+        self._ports = database.table("ports", ("id", "device_id", "standard_attr_id"))
+        columns = ("port_id", "host", "vif_type", "profile", "status")
+        self._bindings = database.table("ml2_port_bindings", columns)
+        database.table("standardattributes", ("id", "revision_number", "updated_at"))
+        updated_at = sa.column("updated_at", sa.DateTime)
+        self._attributes = sa.table(
+            "standardattributes", sa.column("id"), sa.column("revision_number"), updated_at
+        )
+
+    def write_all(self, grants: Iterable[tuple[Port, Allocation]]) -> dict[str, str]:
+        """Write profiles; return by port why it was not written, or nothing if it was, or was right already.
+
+        A port that was changed after it was read here is left out.
+        """
+        grants = list(grants)
+        rows = self._read([port.uuid for port, _ in grants])
+        reasons: dict[str, str] = {}
+        written: list[int] = []
+        for port, allocation in grants:
+            row = rows.get(port.uuid)
+            text, reason = _make_profile(port, allocation, row)
+            if reason is not None:
+                reasons[port.uuid] = reason
+            elif row is not None and self._replace(row, text):
+                written.append(row["standard_attr_id"])
+                reasons[port.uuid] = ""
+        self._raise_revisions(written)
+        return reasons
+
+    def _read(self, uuids: Sequence[str]) -> dict[str, RowMapping]:
+        """Return the ports with their active bindings and revisions."""
+        ports, bindings, attributes = self._ports, self._bindings, self._attributes
+        statement = (
+            sa.select(ports, bindings, attributes.c.revision_number)
+            .join_from(ports, bindings, bindings.c.port_id == ports.c.id)
+            .join(attributes, attributes.c.id == ports.c.standard_attr_id)
+            .where(ports.c.id.in_(uuids), bindings.c.status == _ACTIVE)
+        )
+        return {row["id"]: row for row in self._connection.execute(statement).mappings()}
+
+    def _replace(self, row: RowMapping, text: str) -> bool:
+        """Replace the profile of a row; return False if the port or its binding was changed since.
+
+        The revision is compared besides the profile, as MariaDB compares texts without case.
+        """
+        ports, bindings, attributes = self._ports, self._bindings, self._attributes
+        is_same_port = sa.exists().where(
+            ports.c.id == row["id"],
+            ports.c.device_id == row["device_id"],
+            attributes.c.id == ports.c.standard_attr_id,
+            attributes.c.revision_number == row["revision_number"],
+        )
+        same = [
+            bindings.c[name] == row[name] for name in ("port_id", "host", "vif_type", "profile", "status")
+        ]
+        statement = sa.update(bindings).where(*same, is_same_port).values(profile=text)
+        return self._connection.execute(statement).rowcount == 1
+
+    def _raise_revisions(self, attributes: Sequence[int]) -> None:
+        """Raise the revisions of ports, as neutron does when it changes them."""
+        if not attributes:
+            return
+        table = self._attributes
+        now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+        statement = sa.update(table).where(table.c.id.in_(attributes))
+        statement = statement.values(revision_number=table.c.revision_number + 1, updated_at=now)
+        if self._connection.execute(statement).rowcount != len(attributes):
+            raise Collision
+
+
+def _make_profile(port: Port, allocation: Allocation, row: RowMapping | None) -> tuple[str, str | None]:
+    """Return the text of the profile with the providers, and None; or why it is not written, or nothing."""
+    if row is None:
+        return "", "it was deleted, or is bound to no host any more"
+    try:
+        profile = parse_profile(row["profile"])
+    except ValueError as error:
+        return "", f"its profile cannot be read: {error}"
+    document = {
+        "device_id": row["device_id"],
+        "binding:host_id": row["host"],
+        "binding:vif_type": row["vif_type"],
+        "binding:profile": profile,
+    }
+    text = json.dumps({**profile, "allocation": allocation})
+    reason = describe_change(port, allocation, document)
+    if reason is None and len(text) > _MOST_OF_PROFILE:
+        reason = f"it would have {len(text):,} characters, and neutron allows {_MOST_OF_PROFILE:,}"
+    return text, reason
 
 
 def _make_port(

@@ -41,6 +41,10 @@ _TUNNEL: Final = "CUSTOM_NETWORK_TUNNEL_PROVIDER"
 _UNBOUND: Final = frozenset(("", "unbound", "binding_failed"))
 _NOT_OF_A_NAME: Final = re.compile(r"[^0-9A-Za-z]+")
 Document = Mapping[str, Any]
+#: the providers of a port: one, or in the format with several groups the provider of each group by id
+Allocation = str | Mapping[str, str]
+#: why a binding profile is not written if it is changed again and again
+KEEPS_CHANGING: Final = "somebody else keeps changing the port"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,25 @@ def read_port(document: Document) -> Port:
         return Port(port, instance, host, error=_describe(error))
 
 
+def describe_unbound(port: Port) -> str:
+    """Return why the binding profile of a port is not written; empty if it may be."""
+    return "" if port.host else "it is bound to no host; it is written once nova has plugged the port"
+
+
+def describe_change(port: Port, allocation: Allocation, document: Document) -> str | None:
+    """Return why the providers of a port are not written into the binding profile that it has by now.
+
+    Return nothing if they are in it already, and None if they are to be written.
+    """
+    if document["device_id"] != port.instance:
+        return "it belongs to another instance by now"
+    if read_host(document) != port.host:
+        return f"it is no longer bound to {port.host}"
+    if present := document["binding:profile"].get("allocation"):
+        return "" if present == allocation else "somebody else granted resources to it"
+    return None
+
+
 def read_host(document: Document) -> str:
     """Return the host that a port is bound to; empty if it is bound to none."""
     is_unbound = (document.get("binding:vif_type") or "") in _UNBOUND
@@ -168,10 +191,11 @@ def describe_request(
 ) -> Document | None:
     """Return the resource request that neutron shows for a port; None if it shows none.
 
-    The id of a group depends on the order in which neutron's database gave the rules, which is not kept.
+    The id of a group depends on the order in which neutron's database gives the rules. An order that gives
+    one of ``known`` is used, or else the order here.
 
     :param physical_networks: of the segments of its network, in order; None for one without
-    :param known: ids of groups in its binding profile: one of them is used if an order of the rules gives it
+    :param known: ids of groups in its binding profile
     :raises KeyError: a rule has a direction that neutron does not know
     """
     vnic = make_trait(f"VNIC_TYPE_{vnic_type}")

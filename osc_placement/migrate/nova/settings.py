@@ -70,6 +70,8 @@ class Settings:
     placement_token: str | None = None
     ironic_endpoint: str | None = None
     neutron_database: str | None = None
+    #: whether binding profiles are written to that database
+    is_neutron_database_written: bool = False
     neutron_endpoint: str | None = None
     glance_endpoint: str | None = None
     source: str = "db"
@@ -175,7 +177,7 @@ class Settings:
             # PERF: SQLAlchemy takes a third of a second to load
             from osc_placement.migrate.nova.neutron_db import NeutronDatabase
 
-            return NeutronDatabase(self.neutron_database)
+            return NeutronDatabase(self.neutron_database, is_written=self.is_neutron_database_written)
         return self.open_neutron_api()
 
     def open_neutron_api(self) -> NeutronApi | None:

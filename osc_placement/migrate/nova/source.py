@@ -8,7 +8,7 @@ consumers unchanged, as unknown is never the same as absent.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
 
@@ -23,7 +23,7 @@ from osc_placement.migrate.nova.facts import (
     IronicNode,
     MigrationRecord,
 )
-from osc_placement.migrate.nova.ports import Port
+from osc_placement.migrate.nova.ports import Allocation, Port
 from osc_placement.migrate.problem import Problem, Reason
 
 #: what to do about a cell whose database is not what it should be
@@ -127,7 +127,15 @@ class ImageSource(Protocol):
 
 
 class NetworkSource(Protocol):
-    """A source of neutron's ports."""
+    """A source of neutron's ports, which may write their binding profiles."""
+
+    @property
+    def way(self) -> str:
+        """Return how binding profiles are written, in the words that follow "written"."""
+
+    @property
+    def batch(self) -> int:
+        """Return the number of binding profiles that are written together at most."""
 
     def list_ports(self) -> list[Port]:
         """Return the ports of instances; raise Unreadable if it cannot."""
@@ -135,10 +143,10 @@ class NetworkSource(Protocol):
     def refuse(self, port: Port) -> str:
         """Return why the binding profile of a port is not written; empty if it may be."""
 
-    def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
-        """Write the providers of a port into its binding profile; return why it was not, or nothing.
+    def grant_all(self, grants: Sequence[tuple[Port, Allocation]]) -> Sequence[str]:
+        """Write the providers of ports into their binding profiles.
 
-        Raise Unreadable if neutron cannot be reached.
+        Return for each why it was not written, or nothing. Raise Unreadable if neutron cannot be reached.
         """
 
 

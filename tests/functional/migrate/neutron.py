@@ -130,6 +130,13 @@ class Neutron:
                 },
             )
 
+    def read_binding(self, port):
+        """Return the row of the binding of a port, in which the profile is a text."""
+        engine = sa.create_engine(self.database, poolclass=sa.pool.NullPool)
+        with engine.connect() as connection:
+            statement = sa.text("SELECT * FROM ml2_port_bindings WHERE port_id = :port")
+            return dict(connection.execute(statement, {"port": port}).mappings().one())
+
     def forget_ports(self):
         """Delete all ports; neutron takes long to list them."""
         engine = sa.create_engine(self.database, poolclass=sa.pool.NullPool)

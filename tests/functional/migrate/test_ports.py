@@ -8,6 +8,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import Engine
 
 from osc_placement.model import Inventory
 from tests.functional.forking import ForkedProcess, find_server
@@ -58,6 +59,12 @@ def neutron(serving_neutron):
 def accesses(neutron):
     """The options that name neutron's database, and those that name its API."""
     return [("--neutron-db", neutron.database), ("--neutron-endpoint", neutron.url)]
+
+
+@pytest.fixture
+def writing(neutron):
+    """The words of a healing that writes to neutron's database."""
+    return ("--neutron-db", neutron.database, "heal-allocations", "--write-neutron-db")
 
 
 @pytest.fixture
@@ -156,7 +163,7 @@ def test_ports_are_skipped_on_request_and_the_output_says_so(cloud, client, host
 
 
 def test_healing_of_ports_equals_nova_manage(
-    cloud, client, host, neutron, policy, network, of_nova, migrate_json, accesses
+    cloud, client, host, neutron, policy, network, of_nova, migrate_json, accesses, writing
 ):
     """Instances with and without other allocations get those of their ports, as nova-manage makes them."""
     node, agent, bridge = host
@@ -191,6 +198,27 @@ def test_healing_of_ports_equals_nova_manage(
         assert (sorted(document["ports"]), status) == (written, 0 if is_api else 3)
         assert (sorted(planned["ports"]), planned["findings"]) == (written, document["findings"])
     ours = [neutron.show_granted(port) for port in ports]
+    of_api = [neutron.read_binding(port) for port in ports]
+    for port in ports:
+        neutron.bind(port, "h1")
+    before = [neutron.show_port(port) for port in ports]
+    start_again()
+    planned, status = migrate_json(*writing, "--dry-run")
+    assert (sorted(planned["ports"]), planned["findings"], status) == (sorted(ports), [], 0)
+    document, status = migrate_json(*writing)
+    assert (sorted(document["ports"]), document["findings"], status) == (sorted(ports), [], 0)
+    assert {uuid: held_by(client, uuid) for uuid in expected} == expected
+    assert [neutron.read_binding(port) for port in ports] == of_api
+    # nova finds the provider of a group by its id when it detaches a port
+    for port in map(neutron.show_port, ports):
+        groups = {group["id"] for group in port["resource_request"]["request_groups"]}
+        assert port["binding:profile"]["allocation"].keys() == groups
+    for port, former in zip(ports, before, strict=True):
+        after = neutron.show_port(port)
+        assert after["revision_number"] == former["revision_number"] + 1
+        assert after["updated_at"] >= former["updated_at"]
+        changed = ("binding:profile", "revision_number", "updated_at")
+        assert {**after, **{key: former[key] for key in changed}} == former
     for access in accesses:
         assert migrate_json(*access, "status")[0]["ready"]
     for port in ports:
@@ -367,6 +395,163 @@ def test_killed_healing_is_completed_by_the_next_run(
     whole = {node: CLAIM, agent: {RATE: 50}, bridge: {EGRESS: 1000, INGRESS: 2000}}
     assert [held_by(client, instance) for instance in ports] == [whole] * len(ports)
     assert all(map(neutron.show_granted, ports.values()))
+
+
+@pytest.fixture
+def held_port(cloud, client, host, neutron, policy, network):
+    """A function that makes an instance that holds what its port asks for; the instance and the port."""
+    node, agent, bridge = host
+
+    def make(profile=None):
+        instance = cloud.add_instance("h1")
+        port = neutron.add_port(network, instance, qos_policy_id=policy, profile=profile)
+        hold(client, instance, {node: CLAIM, agent: {RATE: 50}, bridge: {EGRESS: 1000, INGRESS: 2000}})
+        return instance, port
+
+    return make
+
+
+def test_dry_run_says_that_neutrons_database_will_be_written(neutron, held_port, migrate, writing):
+    """The line of the run says it, too; the rest of the profile is kept."""
+    _, port = held_port({"trusted": "true"})
+    before = neutron.read_binding(port)
+    planned = migrate(*writing, "--dry-run")
+    (line,) = [line for line in planned.stdout.splitlines() if port in line]
+    assert line.startswith(f"Will be written: port {port}: its binding profile will name h1:Open vSwitch")
+    assert line.endswith("(written to neutron's database)")
+    assert (planned.returncode, neutron.read_binding(port)) == (0, before)
+    done = migrate(*writing)
+    assert "binding profiles of ports: 1 written to neutron's database" in done.stdout.splitlines()
+    assert neutron.show_port(port)["binding:profile"].keys() == {"trusted", "allocation"}
+    again = migrate(*writing)
+    assert (done.returncode, again.returncode, "written" in again.stdout) == (0, 0, False)
+
+
+def test_refused_write_to_neutrons_database_is_one_line_for_each_port(
+    neutron, held_port, migrate_json, writing
+):
+    """As of an account that may only read; what is allocated stays, and the next run writes the profile."""
+    ports = dict(held_port() for _ in range(2))
+    engine = sa.create_engine(neutron.database, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON standardattributes"
+            " BEGIN SELECT RAISE(ABORT, 'UPDATE command denied'); END"
+        )
+    try:
+        document, status = migrate_json(*writing, "--concurrency", "1")
+    finally:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP TRIGGER refuse")
+    assert (document["rows"], document["ports"], status) == ([], [], 3)
+    assert found(document) == dict.fromkeys(ports, "port with a resource request")
+    for each in document["findings"]:
+        assert each["text"].endswith("failed: neutron's database: UPDATE command denied")
+    assert not any(map(neutron.show_granted, ports.values()))
+    document, status = migrate_json(*writing)
+    assert (sorted(document["ports"]), document["findings"], status) == (sorted(ports.values()), [], 0)
+
+
+def test_killed_writer_of_profiles_is_completed_by_the_next_run(
+    neutron, held_port, nova_conf, migrate_json, writing, tmp_path
+):
+    """Each profile is written once, in a transaction with the revision of its port."""
+    ports = [held_port()[1] for _ in range(4)]
+    before = {port: neutron.show_port(port)["revision_number"] for port in ports}
+    process = ForkedProcess(
+        find_server("placement-migrate"),
+        ["--config-file", nova_conf, *writing, "--throttle", "2"],
+        env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    give_up = time.monotonic() + 60
+    while not any(neutron.read_binding(port)["profile"] for port in ports) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    left = sorted(port for port in ports if not neutron.show_granted(port))
+    assert 0 < len(left) < len(ports)
+    document, status = migrate_json(*writing)
+    assert (sorted(document["ports"]), document["findings"], status) == (left, [], 0)
+    after = {port: neutron.show_port(port) for port in ports}
+    assert {port: shown["revision_number"] - 1 for port, shown in after.items()} == before
+    assert all("allocation" in shown["binding:profile"] for shown in after.values())
+
+
+#: by name, a change of a port between the read and the write of its profile, and the line about it
+CHANGES = {
+    "other providers": ('profile = \'{"allocation": {"g": "x"}}\'', "somebody else granted resources to it"),
+    "other host": ("host = 'h2'", "it is no longer bound to h1"),
+    "unbound": ("vif_type = 'unbound'", "it is no longer bound to h1"),
+    "inactive": ("status = 'INACTIVE'", "it was deleted, or is bound to no host any more"),
+    "unreadable": ("profile = '{'", "its profile cannot be read"),
+}
+
+
+@contextlib.contextmanager
+def before_each_write(neutron, port, change, times):
+    """Change the binding of a port, so many times, right before a transaction would write its profile."""
+    left = [times]
+    engine = sa.create_engine(neutron.database, poolclass=sa.pool.NullPool)
+
+    def act(_connection, _cursor, statement, parameters, *_):
+        if left[0] and statement.startswith("UPDATE ml2_port_bindings") and port in parameters:
+            left[0] -= 1
+            with engine.begin() as other:
+                other.exec_driver_sql(f"UPDATE ml2_port_bindings SET {change} WHERE port_id = '{port}'")  # noqa: S608
+
+    sa.event.listen(Engine, "before_cursor_execute", act)
+    try:
+        yield
+    finally:
+        sa.event.remove(Engine, "before_cursor_execute", act)
+    assert left == [0]
+
+
+@pytest.mark.parametrize(("change", "text"), CHANGES.values(), ids=CHANGES)
+def test_port_that_changes_before_its_profile_is_written_is_left_alone(
+    neutron, held_port, migrate_json, writing, change, text
+):
+    """The change is kept, and no other port has to wait for it."""
+    (instance, port), (_, other) = held_port(), held_port()
+    with before_each_write(neutron, port, change, 1):
+        document, status = migrate_json(*writing)
+    assert (found(document), document["ports"], status) == (
+        {instance: "port with a resource request"},
+        [other],
+        3,
+    )
+    assert text in document["findings"][0]["text"]
+    after = neutron.read_binding(port)
+    assert "allocation" not in after["profile"] or "x" in after["profile"]
+
+
+def test_profile_keeps_what_others_write_into_it_meanwhile(neutron, held_port, migrate_json, writing):
+    """The port is read again, as with neutron's API."""
+    _, port = held_port()
+    with before_each_write(neutron, port, 'profile = \'{"trusted": "true"}\'', 1):
+        document, status = migrate_json(*writing)
+    assert (document["ports"], status) == ([port], 0)
+    assert neutron.show_port(port)["binding:profile"].keys() == {"trusted", "allocation"}
+
+
+def test_port_that_keeps_changing_is_left_alone(neutron, held_port, migrate_json, writing):
+    """The line says so."""
+    _, port = held_port({"trusted": "true"})
+    with before_each_write(neutron, port, "profile = profile || ' '", 4):
+        document, status = migrate_json(*writing)
+    assert (document["ports"], status, neutron.show_granted(port)) == ([], 3, None)
+    assert document["findings"][0]["text"].endswith("failed: somebody else keeps changing the port")
+
+
+def test_profile_that_would_be_too_long_is_not_written(neutron, held_port, migrate_json, writing):
+    """Neutron has 4,095 characters for it."""
+    _, port = held_port({"key": "x" * 4000})
+    document, status = migrate_json(*writing)
+    assert (document["ports"], status, neutron.show_granted(port)) == ([], 3, None)
+    assert "characters, and neutron allows 4,095" in document["findings"][0]["text"]
 
 
 def leak(cloud, client, neutron, policy, network, host, *, has_port):

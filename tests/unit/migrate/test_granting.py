@@ -24,6 +24,8 @@ OTHER = Problem(Reason.BUSY, "instance x", "it is moving")
 class Neutron:
     """A neutron that takes binding profiles, or refuses them for a reason."""
 
+    way, batch = "somehow", 1
+
     def __init__(self, reason="", refusal=""):
         self.reason = reason
         self.refusal = refusal
@@ -32,11 +34,11 @@ class Neutron:
     def refuse(self, port):
         return self.refusal if port.uuid == "p" else ""
 
-    def grant(self, port, allocation):
-        self.granted.append((port.uuid, allocation))
+    def grant_all(self, grants):
+        self.granted += [(port.uuid, allocation) for port, allocation in grants]
         if isinstance(self.reason, Exception):
             raise self.reason
-        return self.reason
+        return [self.reason] * len(grants)
 
 
 def write(source, *, result=None, execution=None, problems=(OTHER,), **fields):
@@ -151,9 +153,9 @@ def test_profiles_are_written_as_many_at_once_as_the_run_allows():
     together = threading.Barrier(2, timeout=10)
 
     class Slow(Neutron):
-        def grant(self, port, allocation):
+        def grant_all(self, grants):
             together.wait()
-            return super().grant(port, allocation)
+            return super().grant_all(grants)
 
     neutron = Slow()
     ports = ["p", "q", "r", "s"]

@@ -60,6 +60,14 @@ def test_old_name_of_the_commands_on_runs_is_accepted():
             "run show ID --watch 2 -f json",
             "--watch cannot be used with -f json; it shows what a terminal shows",
         ),
+        (
+            "heal-allocations --write-neutron-db",
+            "--write-neutron-db needs --neutron-db, which names the database to write to",
+        ),
+        (
+            "--neutron-db sqlite:////no/x heal-allocations --write-neutron-db --skip-port-allocations",
+            "--write-neutron-db cannot be used with --skip-port-allocations, which leaves ports alone",
+        ),
         ("status --watch 0", "argument --watch: must be a number of seconds, at least 0.1, not '0'"),
     ],
 )

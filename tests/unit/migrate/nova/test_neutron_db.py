@@ -140,4 +140,6 @@ def test_database_writes_no_profile(tmp_path):
     """It says what does."""
     (tmp_path / "neutron.db").touch()
     database = NeutronDatabase(f"sqlite:///{tmp_path}/neutron.db")
-    assert "without --neutron-db" in database.grant(Port(PORT, INSTANCE), "rp")
+    (reason,) = database.grant_all([(Port(PORT, INSTANCE), "rp")])
+    assert "without --neutron-db, or with --write-neutron-db" in reason
+    assert database.refuse(Port(PORT, INSTANCE, "h1")) == reason
