@@ -44,8 +44,7 @@ from osc_placement.migrate.nova.ports import (
 )
 
 _NOT_WRITTEN: Final = (
-    "--neutron-db only reads; repeat the command with neutron's API, without --neutron-db, or with "
-    "--write-neutron-db"
+    "neutron's database is only read; repeat the command without --neutron-db, or with --write-neutron-db"
 )
 _ACTIVE: Final = "ACTIVE"
 #: transactions for one binding profile, each after the port was changed by somebody else

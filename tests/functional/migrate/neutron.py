@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real neutron: from PyPI, on SQLite, its API in a process of its own, with the plugins ML2 and QoS.
+"""A real neutron: from PyPI, its API in a process of its own, with the plugins ML2 and QoS.
 
 There is no agent and no message bus: ports are bound on any host without them, and the tests write bindings.
 """
@@ -34,7 +34,7 @@ state_path = {directory}
 log_file = {directory}/neutron.log
 api_paste_config = {directory}/api-paste.ini
 [database]
-connection = sqlite:///{directory}/neutron.db
+connection = {database}
 [oslo_concurrency]
 lock_path = {directory}
 [ml2]
@@ -62,13 +62,13 @@ class Neutron:
     url: str
     database: str
 
-    def call(self, method, path, body=None):
+    def call(self, method, path, body=None, headers=()):
         """Send a request; return the document."""
         request = urllib.request.Request(
             f"{self.url}/v2.0{path}",
             method=method,
             data=json.dumps(body).encode() if body else None,
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", **dict(headers)},
         )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
@@ -130,6 +130,11 @@ class Neutron:
                 },
             )
 
+    def execute(self, statement, **parameters):
+        """Change its database."""
+        with sa.create_engine(self.database, poolclass=sa.pool.NullPool).begin() as connection:
+            connection.execute(sa.text(statement), parameters)
+
     def read_binding(self, port):
         """Return the row of the binding of a port, in which the profile is a text."""
         engine = sa.create_engine(self.database, poolclass=sa.pool.NullPool)
@@ -161,15 +166,18 @@ def find_neutron():
 
 
 @contextlib.contextmanager
-def starting(directory):
+def starting(directory, database=None):
     """Start an empty neutron in a directory; return a function that waits until it serves, and returns it.
 
     It takes seconds, in which tests without neutron can run.
+
+    :param database: the URL of its empty database; None for a SQLite file in the directory
     """
+    database = database or f"sqlite:///{directory}/neutron.db"
     binaries = find_neutron()
     (directory / "api-paste.ini").write_text(PASTE)
     path = directory / "neutron.conf"
-    path.write_text(CONFIGURATION.format(directory=directory))
+    path.write_text(CONFIGURATION.format(directory=directory, database=database))
     log = directory / "neutron-api.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
@@ -186,7 +194,7 @@ def starting(directory):
     def wait():
         url = process.stdout.readline().strip()
         assert url.startswith("http"), log.read_text()
-        return Neutron(url, f"sqlite:///{directory}/neutron.db")
+        return Neutron(url, database)
 
     try:
         yield wait

@@ -8,7 +8,6 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
 
 from osc_placement.model import Inventory
 from tests.functional.forking import ForkedProcess, find_server
@@ -478,80 +477,6 @@ def test_killed_writer_of_profiles_is_completed_by_the_next_run(
     after = {port: neutron.show_port(port) for port in ports}
     assert {port: shown["revision_number"] - 1 for port, shown in after.items()} == before
     assert all("allocation" in shown["binding:profile"] for shown in after.values())
-
-
-#: by name, a change of a port between the read and the write of its profile, and the line about it
-CHANGES = {
-    "other providers": ('profile = \'{"allocation": {"g": "x"}}\'', "somebody else granted resources to it"),
-    "other host": ("host = 'h2'", "it is no longer bound to h1"),
-    "unbound": ("vif_type = 'unbound'", "it is no longer bound to h1"),
-    "inactive": ("status = 'INACTIVE'", "it was deleted, or is bound to no host any more"),
-    "unreadable": ("profile = '{'", "its profile cannot be read"),
-}
-
-
-@contextlib.contextmanager
-def before_each_write(neutron, port, change, times):
-    """Change the binding of a port, so many times, right before a transaction would write its profile."""
-    left = [times]
-    engine = sa.create_engine(neutron.database, poolclass=sa.pool.NullPool)
-
-    def act(_connection, _cursor, statement, parameters, *_):
-        if left[0] and statement.startswith("UPDATE ml2_port_bindings") and port in parameters:
-            left[0] -= 1
-            with engine.begin() as other:
-                other.exec_driver_sql(f"UPDATE ml2_port_bindings SET {change} WHERE port_id = '{port}'")  # noqa: S608
-
-    sa.event.listen(Engine, "before_cursor_execute", act)
-    try:
-        yield
-    finally:
-        sa.event.remove(Engine, "before_cursor_execute", act)
-    assert left == [0]
-
-
-@pytest.mark.parametrize(("change", "text"), CHANGES.values(), ids=CHANGES)
-def test_port_that_changes_before_its_profile_is_written_is_left_alone(
-    neutron, held_port, migrate_json, writing, change, text
-):
-    """The change is kept, and no other port has to wait for it."""
-    (instance, port), (_, other) = held_port(), held_port()
-    with before_each_write(neutron, port, change, 1):
-        document, status = migrate_json(*writing)
-    assert (found(document), document["ports"], status) == (
-        {instance: "port with a resource request"},
-        [other],
-        3,
-    )
-    assert text in document["findings"][0]["text"]
-    after = neutron.read_binding(port)
-    assert "allocation" not in after["profile"] or "x" in after["profile"]
-
-
-def test_profile_keeps_what_others_write_into_it_meanwhile(neutron, held_port, migrate_json, writing):
-    """The port is read again, as with neutron's API."""
-    _, port = held_port()
-    with before_each_write(neutron, port, 'profile = \'{"trusted": "true"}\'', 1):
-        document, status = migrate_json(*writing)
-    assert (document["ports"], status) == ([port], 0)
-    assert neutron.show_port(port)["binding:profile"].keys() == {"trusted", "allocation"}
-
-
-def test_port_that_keeps_changing_is_left_alone(neutron, held_port, migrate_json, writing):
-    """The line says so."""
-    _, port = held_port({"trusted": "true"})
-    with before_each_write(neutron, port, "profile = profile || ' '", 4):
-        document, status = migrate_json(*writing)
-    assert (document["ports"], status, neutron.show_granted(port)) == ([], 3, None)
-    assert document["findings"][0]["text"].endswith("failed: somebody else keeps changing the port")
-
-
-def test_profile_that_would_be_too_long_is_not_written(neutron, held_port, migrate_json, writing):
-    """Neutron has 4,095 characters for it."""
-    _, port = held_port({"key": "x" * 4000})
-    document, status = migrate_json(*writing)
-    assert (document["ports"], status, neutron.show_granted(port)) == ([], 3, None)
-    assert "characters, and neutron allows 4,095" in document["findings"][0]["text"]
 
 
 def leak(cloud, client, neutron, policy, network, host, *, has_port):
