@@ -53,7 +53,8 @@ paste.app_factory = neutron.pecan_wsgi.app:versions_factory
 [app:neutronapiapp_v2_0]
 paste.app_factory = neutron.api.v2.router:APIRouter.factory
 """
-CONFIGURATION = """\
+#: what the neutron of the functional tests has as well
+COMMON_CONFIGURATION = """\
 [DEFAULT]
 auth_strategy = keystone
 core_plugin = ml2
@@ -63,15 +64,19 @@ rpc_workers = 0
 state_path = {directory}
 log_file = {directory}/neutron.log
 api_paste_config = {directory}/api-paste.ini
+[database]
+connection = {database}
+[oslo_concurrency]
+lock_path = {directory}
+"""
+CONFIGURATION = f"""\
+{COMMON_CONFIGURATION}
+[DEFAULT]
 # as long as a run takes
 agent_down_time = 86400
 # there is no nova to tell
 notify_nova_on_port_status_changes = false
 notify_nova_on_port_data_changes = false
-[database]
-connection = {database}
-[oslo_concurrency]
-lock_path = {directory}
 [ml2]
 type_drivers = vlan
 tenant_network_types = vlan
@@ -196,115 +201,87 @@ class _Attributes:
 
 
 def _rows(size: nova.Size, guaranteed: int) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of each table, after those of the tables that they refer to."""
     attributes = _Attributes()
-    networks, subnets, segments = [], [], []
-    for number in range(NETWORKS):
-        own = {"id": _network(number), "project_id": "admin"}
-        networks.append(
-            {**own, **attributes.add("networks"), "name": f"n{number}", "status": "ACTIVE", "mtu": 1500}
-        )
-        networks[-1]["admin_state_up"] = True
-        subnets.append(
-            {
-                "id": clouds.make_uuid(f"subnet{number}"),
-                "network_id": own["id"],
-                "project_id": "admin",
-                "ip_version": 4,
-                "cidr": f"10.{number}.0.0/16",
-                "enable_dhcp": False,
-                **attributes.add("subnets"),
-            }
-        )
-        segments.append(
-            {
-                "id": clouds.make_uuid(f"segment{number}"),
-                "network_id": own["id"],
-                "network_type": "vlan",
-                "physical_network": "physnet0",
-                "segmentation_id": FIRST_VLAN + number,
-                "is_dynamic": False,
-                "segment_index": 0,
-                **attributes.add("networksegments"),
-            }
-        )
+    networks, uuids = list(map(_network, range(NETWORKS))), list(map(port_uuid, range(size.instances)))
     group = {"id": SECURITY_GROUP, "name": "default", "project_id": "admin", "stateful": True}
-    groups = [{**group, **attributes.add("securitygroups")}]
-    policies = [{"id": POLICY, "name": "guaranteed", "project_id": "admin", **attributes.add("qos_policies")}]
-    ports = [{**_port(number), **attributes.add("ports")} for number in range(size.instances)]
+    policy = {"id": POLICY, "name": "guaranteed", "project_id": "admin"}
+    tables = [
+        ("networks", [_network_row(number, attributes) for number in range(NETWORKS)]),
+        ("networksecuritybindings", [_secured("network_id", network) for network in networks]),
+        ("subnets", [_subnet(number, attributes) for number in range(NETWORKS)]),
+        ("networksegments", [_segment(number, attributes) for number in range(NETWORKS)]),
+        ("securitygroups", [{**group, **attributes.add("securitygroups")}]),
+        ("qos_policies", [{**policy, **attributes.add("qos_policies")}]),
+        ("qos_minimum_bandwidth_rules", [_rule(direction) for direction in ("egress", "ingress")]),
+        ("ports", [{**_port(number), **attributes.add("ports")} for number in range(size.instances)]),
+        ("portsecuritybindings", [_secured("port_id", port) for port in uuids]),
+        (
+            "securitygroupportbindings",
+            [{"port_id": port, "security_group_id": SECURITY_GROUP} for port in uuids],
+        ),
+        ("ipallocations", [_address(number) for number in range(size.instances)]),
+        ("qos_port_policy_bindings", [{"policy_id": POLICY, "port_id": port} for port in uuids[:guaranteed]]),
+        ("ml2_port_bindings", [_binding(number, size) for number in range(size.instances)]),
+        ("ml2_port_binding_levels", [_binding_level(number, size) for number in range(size.instances)]),
+        ("agents", [_agent(number) for number in range(size.hosts)]),
+    ]
     yield "standardattributes", attributes.rows
-    yield "networks", networks
-    yield "networksecuritybindings", [_secured("network_id", row["id"]) for row in networks]
-    yield "subnets", subnets
-    yield "networksegments", segments
-    yield "securitygroups", groups
-    yield "qos_policies", policies
-    directions = ("egress", "ingress")
-    yield (
-        "qos_minimum_bandwidth_rules",
-        [
-            {
-                "id": clouds.make_uuid(f"rule {direction}"),
-                "qos_policy_id": POLICY,
-                "min_kbps": BANDWIDTH,
-                "direction": direction,
-            }
-            for direction in directions
-        ],
-    )
-    yield "ports", ports
-    uuids = [row["id"] for row in ports]
-    yield "portsecuritybindings", [_secured("port_id", uuid_) for uuid_ in uuids]
-    yield (
-        "securitygroupportbindings",
-        [{"port_id": uuid_, "security_group_id": SECURITY_GROUP} for uuid_ in uuids],
-    )
-    yield "ipallocations", [_address(number) for number in range(size.instances)]
-    yield (
-        "qos_port_policy_bindings",
-        [{"policy_id": POLICY, "port_id": uuid_} for uuid_ in uuids[:guaranteed]],
-    )
-    hosts = [nova.host_name(number % size.hosts) for number in range(size.instances)]
-    yield (
-        "ml2_port_bindings",
-        [
-            {
-                "port_id": uuid_,
-                "host": host,
-                "vnic_type": "normal",
-                "profile": "",
-                "vif_type": "ovs",
-                "vif_details": json.dumps({"port_filter": True, "connectivity": "l2"}),
-                "status": "ACTIVE",
-            }
-            for uuid_, host in zip(uuids, hosts, strict=True)
-        ],
-    )
-    yield (
-        "ml2_port_binding_levels",
-        [
-            {
-                "port_id": uuid_,
-                "host": host,
-                "level": 0,
-                "driver": "openvswitch",
-                "segment_id": segments[number % NETWORKS]["id"],
-            }
-            for number, (uuid_, host) in enumerate(zip(uuids, hosts, strict=True))
-        ],
-    )
-    now = datetime.now(UTC).replace(tzinfo=None)
-    times = dict.fromkeys(("created_at", "started_at", "heartbeat_timestamp"), now)
-    yield (
-        "agents",
-        [
-            {**AGENT, **times, "id": str(uuid.uuid4()), "host": nova.host_name(number)}
-            for number in range(size.hosts)
-        ],
-    )
+    yield from tables
 
 
 def _network(number: int) -> str:
     return clouds.make_uuid(f"network{number % NETWORKS}")
+
+
+def _network_row(number: int, attributes: _Attributes) -> Row:
+    return {
+        "id": _network(number),
+        "project_id": "admin",
+        **attributes.add("networks"),
+        "name": f"n{number}",
+        "status": "ACTIVE",
+        "mtu": 1500,
+        "admin_state_up": True,
+    }
+
+
+def _subnet(number: int, attributes: _Attributes) -> Row:
+    return {
+        "id": clouds.make_uuid(f"subnet{number}"),
+        "network_id": _network(number),
+        "project_id": "admin",
+        "ip_version": 4,
+        "cidr": f"10.{number}.0.0/16",
+        "enable_dhcp": False,
+        **attributes.add("subnets"),
+    }
+
+
+def _segment_uuid(number: int) -> str:
+    return clouds.make_uuid(f"segment{number % NETWORKS}")
+
+
+def _segment(number: int, attributes: _Attributes) -> Row:
+    return {
+        "id": _segment_uuid(number),
+        "network_id": _network(number),
+        "network_type": "vlan",
+        "physical_network": "physnet0",
+        "segmentation_id": FIRST_VLAN + number,
+        "is_dynamic": False,
+        "segment_index": 0,
+        **attributes.add("networksegments"),
+    }
+
+
+def _rule(direction: str) -> Row:
+    return {
+        "id": clouds.make_uuid(f"rule {direction}"),
+        "qos_policy_id": POLICY,
+        "min_kbps": BANDWIDTH,
+        "direction": direction,
+    }
 
 
 def _secured(column: str, value: str) -> Row:
@@ -334,3 +311,31 @@ def _address(number: int) -> Row:
         "subnet_id": clouds.make_uuid(f"subnet{network}"),
         "network_id": _network(number),
     }
+
+
+def _binding(number: int, size: nova.Size) -> Row:
+    return {
+        "port_id": port_uuid(number),
+        "host": nova.host_name(number % size.hosts),
+        "vnic_type": "normal",
+        "profile": "",
+        "vif_type": "ovs",
+        "vif_details": json.dumps({"port_filter": True, "connectivity": "l2"}),
+        "status": "ACTIVE",
+    }
+
+
+def _binding_level(number: int, size: nova.Size) -> Row:
+    return {
+        "port_id": port_uuid(number),
+        "host": nova.host_name(number % size.hosts),
+        "level": 0,
+        "driver": "openvswitch",
+        "segment_id": _segment_uuid(number),
+    }
+
+
+def _agent(number: int) -> Row:
+    now = datetime.now(UTC).replace(tzinfo=None)
+    times = dict.fromkeys(("created_at", "started_at", "heartbeat_timestamp"), now)
+    return {**AGENT, **times, "id": str(uuid.uuid4()), "host": nova.host_name(number)}

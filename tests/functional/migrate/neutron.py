@@ -17,26 +17,14 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from benchmarks import environments
-from benchmarks.neutron import PASTE
+from benchmarks.neutron import COMMON_CONFIGURATION, PASTE
 from tests import databases
 from tests.functional import servers
 from tests.functional.migrate.cloud import PROJECT
 
 PROGRAM = pathlib.Path(__file__).with_name("neutron_api.py")
-CONFIGURATION = """\
-[DEFAULT]
-auth_strategy = keystone
-core_plugin = ml2
-service_plugins = qos
-transport_url = fake://
-rpc_workers = 0
-state_path = {directory}
-log_file = {directory}/neutron.log
-api_paste_config = {directory}/api-paste.ini
-[database]
-connection = {database}
-[oslo_concurrency]
-lock_path = {directory}
+CONFIGURATION = f"""\
+{COMMON_CONFIGURATION}
 [ml2]
 type_drivers = vlan,vxlan
 tenant_network_types = vxlan
