@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from osc_placement.candidates.fit import Fits, HostFit
-from osc_placement.candidates.fit_groups import count_request
+from osc_placement.candidates.fit import Fits, HostFit, count_request
 from osc_placement.candidates.match import Admitted, make_plan
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.nova_filters import Asked, name_aggregates

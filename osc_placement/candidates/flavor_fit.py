@@ -23,7 +23,7 @@ from typing import Final
 
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
-from osc_placement.candidates.fit import HostFit, count_fits
+from osc_placement.candidates.fit import HostFit, count_request
 from osc_placement.candidates.node import DISABLED_TRAIT, Node, Stock
 from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import CandidateRequest
@@ -101,7 +101,7 @@ class FlavorFit:
         (group,) = request.groups
         hosts = [
             _measure(fit, group.resources)
-            for fit in count_fits(self.empty.snapshot, group).hosts
+            for fit in count_request(self.empty.snapshot, request).hosts
             if fit.count
         ]
         return min(

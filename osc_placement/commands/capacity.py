@@ -212,15 +212,13 @@ def read_want(texts: list[str]) -> CandidateRequest:
         amounts[name] = syntax.parse_amount(name, number)
         if amounts[name] < 1:
             raise UsageError(f"Amount of {name} must be at least 1, not {number}")
-    return CandidateRequest([make_request(amounts)])
+    return make_request(amounts)
 
 
 def require_of(want: CandidateRequest, traits: Collection[str]) -> CandidateRequest:
     """Return the request of --fit with traits that its group requires."""
     (group,) = want.groups
-    return CandidateRequest(
-        [make_request(group.resources, Traits(tuple(frozenset((name,)) for name in traits)))]
-    )
+    return make_request(group.resources, Traits(tuple(frozenset((name,)) for name in traits)))
 
 
 def capacity_rows(by: By, table: Table, cloud: CloudView) -> Rows:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osc_placement.candidates.fit import count_total
-from osc_placement.candidates.fit_groups import count_request
 from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.request import NotCountable
 from osc_placement.flavor import flavor_from_listing
@@ -56,13 +55,7 @@ class FlavorsFile:
             )
         for flavor in flavors:
             try:
-                request = make_groups(flavor, classes)
-                is_simple = len(request.groups) == 1 and not request.groups[0].suffix
-                counts[flavor.name] = (
-                    count_total(snapshot, request.groups[0])
-                    if is_simple
-                    else count_request(snapshot, request).total
-                )
+                counts[flavor.name] = count_total(snapshot, make_groups(flavor, classes))
             except NotCountable as error:
                 problems.append(f"flavor {flavor.name!r} {error}")
         if problems != self._problems:

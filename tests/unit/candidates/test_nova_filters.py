@@ -17,7 +17,6 @@ from osc_placement.candidates.nova_filters import (
     State,
     ask_filters,
 )
-from osc_placement.candidates.request import CandidateRequest
 from osc_placement.flavor import Flavor, NoClaim
 from tests.unit.report.clouds import cloud, node, storage
 
@@ -118,7 +117,7 @@ def remove(records, boot, options=ALL_ON, amounts=None):
     """The numbers by host, and the texts of those that were removed."""
     view = cloud(*records)
     asked = [one for one in ask_filters(boot, options) if one.state is State.APPLIED]
-    request = CandidateRequest([make_request(amounts or {"VCPU": 1})])
+    request = make_request(amounts or {"VCPU": 1})
     filtered = count_filtered(view.snapshot, request, asked)
     counts = {fit.host.name: fit.count for fit in filtered.fits.hosts}
     names = {each.uuid: each.name for each in boot.aggregates or ()}
