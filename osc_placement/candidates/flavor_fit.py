@@ -26,7 +26,7 @@ from osc_placement.candidates.combine import Work
 from osc_placement.candidates.fit import HostFit, count_request
 from osc_placement.candidates.node import DISABLED_TRAIT, Node, Stock
 from osc_placement.candidates.query import Traits
-from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.candidates.search import STEPS, search
 from osc_placement.candidates.sets import slots_in
 
@@ -37,8 +37,8 @@ _DISABLED: Final = frozenset((DISABLED_TRAIT,))
 class BestHost:
     """The empty host on which a request leaves the least unused.
 
-    :ivar count: the number of times that the request fits
-    :ivar limits: the classes and traits that allow no more
+    :ivar count: the number of times that the request fits; a lower bound unless it is ``exact``
+    :ivar limits: the classes, traits and numbered groups that allow no more
     :ivar unused: by class that the request asks for, the share that stays unused, from 0 to 1
     """
 
@@ -46,6 +46,7 @@ class BestHost:
     count: int
     limits: Sequence[str]
     unused: Mapping[str, float]
+    exact: bool = True
 
 
 class FlavorFit:
@@ -94,16 +95,14 @@ class FlavorFit:
     def find_best(self, request: CandidateRequest) -> BestHost | None:
         """Return the empty host on which the request leaves the least unused.
 
-        Return None if there is none, and for a request with named groups, which cannot be counted.
+        Return None if there is none, and for a request that cannot be counted: one that has numbered groups
+        only, or a class both with and without such a group.
         """
-        if len(request.groups) != 1 or request.groups[0].one_provider:
+        try:
+            fits = count_request(self.empty.snapshot, request).hosts
+        except NotCountable:
             return None
-        (group,) = request.groups
-        hosts = [
-            _measure(fit, group.resources)
-            for fit in count_request(self.empty.snapshot, request).hosts
-            if fit.count
-        ]
+        hosts = [_measure(fit, request.totals) for fit in fits if fit.count]
         return min(
             hosts, key=lambda best: (max(best.unused.values(), default=0.0), -best.count), default=None
         )
@@ -123,7 +122,7 @@ def _measure(fit: HostFit, amounts: Mapping[str, int]) -> BestHost:
         there = sum(map(_count_real, own))
         if there > 0:
             unused[name] = max(0.0, 1 - fit.count * amount / there)
-    return BestHost(fit.host, fit.count, fit.limits, unused)
+    return BestHost(fit.host, fit.count, fit.limits, unused, fit.exact)
 
 
 def _count_real(stock: Stock) -> int:

@@ -430,8 +430,9 @@ def _describe_waste(best: BestHost, most_unused: int) -> str:
     if not unused:
         return ""
     shares = " and ".join(f"{share:.0%} of {name}" for name, share in sorted(unused.items()))
-    limits, number = " and ".join(best.limits), f"{best.count} fit{'s' * (best.count == 1)}"
-    return f"leaves {shares} unused where {limits} runs out: {number} on {best.host.name}, its best host"
+    limits = f"{' and '.join(best.limits)} run{'s' * (len(best.limits) == 1)} out"
+    number = f"{'' if best.exact else 'at least '}{best.count} fit{'s' * (best.count == 1)}"
+    return f"leaves {shares} unused where {limits}: {number} on {best.host.name}, its best host"
 
 
 def _name_limit(cloud: CloudView, request: CandidateRequest) -> str:

@@ -324,7 +324,7 @@ def test_threshold_decides_what_is_reported_as_waste(cloud, add_host, flavors):
     document, status = flavors("--max-unused", "35")
     (told,) = findings_of(document).values()
     assert (status, told[0]) == (3, "unused rest of a host")
-    assert "leaves 36% of DISK_GB unused where MEMORY_MB and VCPU runs out: 32 fit on h1" in told[1]
+    assert "leaves 36% of DISK_GB unused where MEMORY_MB and VCPU run out: 32 fit on h1" in told[1]
     assert document["flavors"][0]["unused"] == {"VCPU": 0.0, "MEMORY_MB": 0.0, "DISK_GB": 0.36}
 
 

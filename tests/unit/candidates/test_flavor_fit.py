@@ -46,7 +46,6 @@ def test_named_groups_need_a_provider_each_if_isolated():
     apart, together = CandidateRequest(groups, isolated=True), CandidateRequest(groups)
     fit = judge(nodes, apart, together)
     assert (fit.fits_empty(apart), fit.fits_empty(together)) == (False, True)
-    assert fit.find_best(together) is None
 
 
 def test_equal_hosts_are_one_empty_host():
@@ -104,6 +103,39 @@ def test_shared_inventory_is_no_part_of_a_host():
     request = ask(VCPU=1, DISK_GB=1)
     nodes = [node("a", aggregates=["x"], VCPU=4), storage("pool", ["x"], DISK_GB=1000)]
     assert judge(nodes, request).find_best(request).unused == {"VCPU": 0.0}
+
+
+def test_devices_of_numbered_groups_are_part_of_a_host():
+    """Two instances with a vGPU of either card leave a half of the other card, and of the CPUs."""
+    groups = [Group("", {"VCPU": 1}), Group("1", {"VGPU": 1}), Group("2", {"VGPU": 1})]
+    nodes = [node("a", VCPU=4), node("gpu0", "a", VGPU=2), node("gpu1", "a", VGPU=4)]
+    best = judge(nodes, request := CandidateRequest(groups, isolated=True)).find_best(request)
+    assert (best.count, best.limits) == (2, ["resources1", "resources2"])
+    assert best.unused == {"VCPU": 0.5, "VGPU": pytest.approx(1 / 3)}
+
+
+def test_device_that_only_a_numbered_group_may_use_is_part_of_a_host():
+    """The group without a suffix forbids its trait."""
+    own = Group("", {"VCPU": 1}, Traits((), (frozenset(("FAST",)),)))
+    nodes = [node("a", VCPU=1), node("gpu", "a", traits=["FAST"], VGPU=4)]
+    best = judge(nodes, request := CandidateRequest([own, Group("1", {"VGPU": 1})])).find_best(request)
+    assert best.unused == {"VCPU": 0.0, "VGPU": 0.75}
+
+
+def test_number_of_different_isolated_groups_is_a_lower_bound():
+    """They are placed one after the other."""
+    groups = [Group("", {"VCPU": 1}), Group("1", {"VGPU": 1}), Group("2", {"VGPU": 2})]
+    nodes = [node("a", VCPU=9), node("gpu0", "a", VGPU=2), node("gpu1", "a", VGPU=4)]
+    best = judge(nodes, request := CandidateRequest(groups, isolated=True)).find_best(request)
+    assert (best.count > 0, best.exact) == (True, False)
+
+
+def test_request_that_cannot_be_counted_has_no_best_host():
+    """One with numbered groups only, or that asks for a class both in such a group and without."""
+    own, numbered = Group("", {"VGPU": 1}), Group("1", {"VGPU": 1})
+    requests = [CandidateRequest([numbered]), CandidateRequest([own, numbered])]
+    fit = judge([node("a", VGPU=4)], *requests)
+    assert [fit.find_best(request) for request in requests] == [None, None]
 
 
 @pytest.mark.parametrize(

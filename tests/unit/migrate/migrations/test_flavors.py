@@ -251,6 +251,17 @@ def test_name_is_not_called_present_while_something_cannot_be_read():
     )
 
 
+def test_flavor_with_numbered_groups_is_judged_by_what_it_leaves_unused():
+    """One vGPU for each instance, and a small part of the memory."""
+    specs = {"resources1:VGPU": "1", "resources2:VGPU": "2", "group_policy": "isolate"}
+    gpus = [node("gpu0", "h1", VGPU=2), node("gpu1", "h1", VGPU=4)]
+    result = survey(Source([flavor(**specs)]), HOST, *gpus, comparison=Flavors())
+    ((reason, _, text),) = found_in(result)
+    assert reason is Reason.WASTE
+    assert text.startswith("leaves 98% of DISK_GB and 97% of MEMORY_MB and 88% of VCPU unused where ")
+    assert text.endswith(" where resources1 and resources2 run out: at least 1 fits on h1, its best host")
+
+
 def test_search_that_is_too_long_on_the_hosts_as_they_are_is_unknown(monkeypatch):
     """It is not known whether a host takes the flavor."""
     monkeypatch.setattr(FlavorFit, "fits_now", lambda *_: None)
