@@ -272,8 +272,13 @@ class CandidateQuery(base.PlacementCommand):
         """Return every resource class that the options name."""
         return [name for amounts in parsed_args.amounts.values() for name in amounts]
 
-    def read_conditions(self, parsed_args: argparse.Namespace) -> list[Condition]:
-        """Return the conditions of the query, in its order; names are resolved by requests."""
+    def read_conditions(
+        self, parsed_args: argparse.Namespace, amounts: Mapping[str, Mapping[str, int]]
+    ) -> list[Condition]:
+        """Return the conditions of a query for the amounts of each group, in its order.
+
+        Names of providers and host aggregates are resolved by requests.
+        """
         groups = groups_of(parsed_args)
         if any("aggregate_uuid" in group for group in groups.values()):
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
@@ -284,7 +289,7 @@ class CandidateQuery(base.PlacementCommand):
             conditions.append(Condition(f"{group}{option} {text}", name, suffix, value))
 
         for suffix, group in groups.items():
-            for name, amount in parsed_args.amounts[suffix].items():
+            for name, amount in amounts[suffix].items():
                 add("--resource", f"{name}={amount}", "resources", f"{name}:{amount}", suffix)
             for text in group.get("required", []):
                 add("--required", text, "required", f"in:{text}" if "," in text else text, suffix)
@@ -313,4 +318,4 @@ class CandidateQuery(base.PlacementCommand):
 
     def make_query(self, parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
         """Return the query parameters; names of providers and host aggregates are resolved by requests."""
-        return join_conditions(self.read_conditions(parsed_args), parsed_args.limit)
+        return join_conditions(self.read_conditions(parsed_args, parsed_args.amounts), parsed_args.limit)

@@ -130,7 +130,7 @@ class ClaimAllocationCandidate(CandidateQuery, FittedLister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.limit is None:
             parsed_args.limit = _LIMIT
-        conditions = self.read_conditions(parsed_args)
+        conditions = self.read_conditions(parsed_args, parsed_args.amounts)
         if parsed_args.dry_run:
             claim = self._search(conditions, parsed_args)
             require_nothing(self.client, parsed_args.uuid)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from osc_placement.candidates.request import CandidateRequest
@@ -54,17 +54,16 @@ class NovaQuery(CandidateQuery):
                 }
         return cast(NovaRequest, parsed_args.nova)
 
-    def read_conditions(self, parsed_args: argparse.Namespace) -> list[Condition]:
+    def read_conditions(
+        self, parsed_args: argparse.Namespace, amounts: Mapping[str, Mapping[str, int]]
+    ) -> list[Condition]:
         """Return the conditions of the query: those of the options, of the flavor and of the filters."""
         nova: NovaRequest = parsed_args.nova
         if nova.groups is None:
-            own = super().read_conditions(parsed_args)
+            own = super().read_conditions(parsed_args, amounts)
             return [*own, *image_conditions(nova), *filter_conditions(nova)]
-        amounts, parsed_args.amounts = parsed_args.amounts, {"": {}}
-        try:
-            own = super().read_conditions(parsed_args)
-        finally:
-            parsed_args.amounts = amounts
+        # the conditions of the flavor have its amounts
+        own = super().read_conditions(parsed_args, {"": {}})
         return [*flavor_conditions(parsed_args.flavor, nova.groups), *own, *filter_conditions(nova)]
 
     def traits_of(self, parsed_args: argparse.Namespace) -> list[str]:
