@@ -68,13 +68,16 @@ class Row:
 
 def rows_of_plan(plan: Plan) -> list[Row]:
     """Return a row for each step that would be made, or cannot be."""
-    untried = plan.untried
     return [
-        Row(plan.show(step), REFUSED if step.uuid in plan.refused else Result.FAILED, str(untried[step.uuid]))
-        if step.uuid in untried
+        Row(
+            plan.show(step),
+            REFUSED if step.uuid in plan.refused else Result.FAILED,
+            str(plan.untried[step.uuid]),
+        )
+        if step.uuid in plan.untried
         else Row(step, "", step.reason)
         for step in plan.steps
-        if step.facets or step.uuid in untried
+        if step.facets or step.uuid in plan.untried
     ]
 
 

@@ -253,15 +253,16 @@ class Plan:
     done: tuple[Change, ...] = ()
     written: Mapping[str, Set[Facet]] = field(default_factory=dict)
     found: Mapping[str, Change] = field(default_factory=dict)
+    #: by UUID, why a step will not be tried; PERF: it is looked up for every step
+    untried: Mapping[str, Exception] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Merge the reasons why steps will not be tried."""
+        object.__setattr__(self, "untried", {**self.unreadable, **self.refused})
 
     def show(self, step: Change) -> Change:
         """Return a step as people are shown it, from what is there now."""
         return self.found.get(step.uuid, step)
-
-    @property
-    def untried(self) -> Mapping[str, Exception]:
-        """Return by UUID why a step will not be tried."""
-        return {**self.unreadable, **self.refused}
 
     def edit_of(self, step: Change) -> Edit:
         """Return the edit that plans a step again after a conflict."""
@@ -286,20 +287,17 @@ class Plan:
     @property
     def changes(self) -> tuple[Change, ...]:
         """Return the steps that change something."""
-        untried = self.untried
-        return tuple(step for step in self.steps if step.facets and step.uuid not in untried)
+        return tuple(step for step in self.steps if step.facets and step.uuid not in self.untried)
 
     @property
     def unreached(self) -> tuple[Change, ...]:
         """Return the steps that are intended and will not be tried; a journal keeps them for a resume."""
-        untried = self.untried
-        return tuple(step for step in self.steps if step.uuid in untried)
+        return tuple(step for step in self.steps if step.uuid in self.untried)
 
     @property
     def unchanged(self) -> tuple[Change, ...]:
         """Return the steps that change nothing."""
-        untried = self.untried
-        return tuple(step for step in self.steps if not step.facets and step.uuid not in untried)
+        return tuple(step for step in self.steps if not step.facets and step.uuid not in self.untried)
 
     @property
     def partial(self) -> int:

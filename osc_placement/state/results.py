@@ -87,9 +87,10 @@ def list_results(report: Report) -> ApplyReport:
 
 def list_refusals(plan: Plan) -> list[StepResult]:
     """Return the results of the steps that are refused before anything is written."""
-    refused = plan.untried
     return [
-        StepResult(*_name(step), "refused", refused[step.uuid]) for step in plan.steps if step.uuid in refused
+        StepResult(*_name(step), "refused", plan.untried[step.uuid])
+        for step in plan.steps
+        if step.uuid in plan.untried
     ]
 
 
