@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from osc_placement.candidates.fit import Fits, HostFit, count_request
 from osc_placement.candidates.match import Admitted, make_plan
 from osc_placement.candidates.node import Node
-from osc_placement.candidates.nova_filters import Asked, name_aggregates
+from osc_placement.candidates.nova_filters import Asked, add_filters, name_aggregates
 from osc_placement.candidates.query import Membership
 from osc_placement.candidates.request import UNNAMED, CandidateRequest, Group
 from osc_placement.candidates.snapshot import Snapshot
@@ -43,7 +43,7 @@ def count_filtered(
         removed |= {uuid: one for uuid, fit in left.items() if not admits(fit.host)}
         if one.membership == Membership():
             continue
-        request = replace(request, groups=[_add_membership(group, one) for group in request.groups])
+        request = add_filters(request, [one])
         left = {uuid: fit for uuid, fit in left.items() if uuid not in removed}
         fits = count_request(snapshot, request, left)
         now = {fit.host.uuid: fit for fit in fits.hosts}
@@ -55,15 +55,6 @@ def count_filtered(
         fits = count_request(snapshot, request, hosts.keys() - removed.keys())
     rows = [HostFit(fit.host, 0, (), ()) if uuid in removed else fit for uuid, fit in hosts.items()]
     return FilteredFits(Fits(rows, fits.total, fits.exact), removed)
-
-
-def _add_membership(group: Group, asked: Asked) -> Group:
-    """Return a group with the aggregates that a filter asks for, which the unnamed one is to be in or not."""
-    if group.one_provider:
-        return group
-    own, more = group.membership, asked.membership
-    membership = Membership(own.required + more.required, own.forbidden + more.forbidden)
-    return replace(group, membership=membership)
 
 
 def _admission(snapshot: Snapshot, asked: Asked) -> Callable[[Node], bool]:

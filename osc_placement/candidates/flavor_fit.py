@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the request of a flavor fits: on hosts as they are, on empty ones, and what it leaves unused. Pure.
 
-*Empty* hosts are one of each kind: trees whose providers have the same inventories and traits, as far as any
-of the requests names them, and with which the same providers share. What holds for one of them holds for all,
-so many hosts cost no more than a few.
+*Empty* hosts are one of each kind: trees whose providers have the same inventories, traits and aggregates, as
+far as any of the requests names them, and with which the same providers share. What holds for one of them
+holds for all, so many hosts cost no more than a few.
 
 A host of which a class runs out leaves the rest of its other classes unused. That share is measured on an
 empty host that takes as many of the request as fit:
@@ -19,18 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
 from osc_placement.candidates.fit import HostFit, count_request
-from osc_placement.candidates.node import DISABLED_TRAIT, Node, Stock
-from osc_placement.candidates.query import Traits
+from osc_placement.candidates.match import having
+from osc_placement.candidates.node import Node, Stock
 from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.candidates.search import STEPS, search
 from osc_placement.candidates.sets import slots_in
-
-_DISABLED: Final = frozenset((DISABLED_TRAIT,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +57,31 @@ class FlavorFit:
         self.now = cloud
         named: set[str] = set()
         for request in requests:
-            named |= request.classes
+            named |= request.classes | request.aggregates | request.root.names
             named.update(*(group.traits.names for group in request.groups))
         self.empty = _choose_kinds(cloud, named)
 
     def fits_now(self, request: CandidateRequest) -> bool | None:
-        """Return whether a host takes the request as it is; None if the search was too long to tell.
+        """Return whether a host takes the request as it is; None if the search was too long to tell."""
+        return _has_candidate(self.now, request)
 
-        Nova never chooses a host whose compute service is disabled.
-        """
-        root = Traits(request.root.required, (*request.root.forbidden, _DISABLED))
-        return _has_candidate(self.now, replace(request, root=root))
-
-    def find_suitable(self, wanted: Collection[frozenset[str]]) -> list[Node]:
-        """Return the providers of enabled trees that have, of each of these sets, a trait; used or not.
+    def find_suitable(self, request: CandidateRequest) -> list[Node]:
+        """Return the providers of trees with the traits and aggregates that a request requires; used or not.
 
         Those that share are among them.
         """
         snapshot = self.now.snapshot
-        roots = snapshot.roots & ~snapshot.with_any_trait(_DISABLED)
-        for any_of in wanted:
-            having = snapshot.with_any_trait(any_of)
-            reached = snapshot.roots_of(having)
-            for slot in slots_in(having & snapshot.sharing):
-                reached |= snapshot.anchors_of(slot)
-            roots &= reached
+        roots = snapshot.roots & having(snapshot, request.root)
+        for group in request.groups:
+            roots &= ~snapshot.in_any_aggregate(group.membership.unwanted)
+            for any_of in group.membership.required:
+                roots &= snapshot.roots_of(snapshot.in_any_aggregate(any_of))
+            for any_of in group.traits.required:
+                with_trait = snapshot.with_any_trait(any_of)
+                reached = snapshot.roots_of(with_trait)
+                for slot in slots_in(with_trait & snapshot.sharing):
+                    reached |= snapshot.anchors_of(slot)
+                roots &= reached
         slots = {slot for root in slots_in(roots) for slot in snapshot.slots_of_tree(root)}
         return [snapshot.nodes[slot] for slot in sorted(slots | set(slots_in(snapshot.sharing)))]
 
@@ -98,8 +95,10 @@ class FlavorFit:
         Return None if there is none, and for a request that cannot be counted: one that has numbered groups
         only, or a class both with and without such a group.
         """
+        snapshot = self.empty.snapshot
+        roots = slots_in(snapshot.roots & having(snapshot, request.root))
         try:
-            fits = count_request(self.empty.snapshot, request).hosts
+            fits = count_request(snapshot, request, {snapshot.nodes[slot].uuid for slot in roots}).hosts
         except NotCountable:
             return None
         hosts = [_measure(fit, request.totals) for fit in fits if fit.count]
@@ -134,7 +133,7 @@ def _count_real(stock: Stock) -> int:
 def _choose_kinds(cloud: CloudView, named: Collection[str]) -> CloudView:
     """Return a cloud with the first tree of each kind, of which nothing is used.
 
-    :param named: the traits and classes that count
+    :param named: the traits, classes and aggregates that count
     """
     kinds: dict[Hashable, Sequence[Node]] = {}
     for root in cloud.roots:
@@ -152,6 +151,7 @@ def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node], named: Collecti
         (
             places.get(-1 if node.parent_id is None else node.parent_id),
             frozenset(name for name in node.traits if name in named),
+            frozenset(uuid for uuid in node.aggregates if uuid in named),
             frozenset((name, stock.inventory) for name, stock in node.stocks.items() if name in named),
         )
         for node in tree

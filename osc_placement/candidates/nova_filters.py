@@ -21,10 +21,15 @@ from osc_placement.candidates.flavor import chosen_setting, tpm_version, true_se
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image
 from osc_placement.candidates.node import DISABLED_TRAIT
 from osc_placement.candidates.query import Membership, Traits
+from osc_placement.candidates.request import CandidateRequest
 from osc_placement.flavor import Flavor, NoClaim
 
 #: the trait of the providers that nova-compute owns
 OWNER_TRAIT: Final = "OWNER_NOVA"
+#: the trait of the compute nodes among them
+NODE_TRAIT: Final = "COMPUTE_NODE"
+#: the filter that removes hosts which may be enabled again
+STATUS_FILTER: Final = "compute_status_filter"
 ZONE_KEY: Final = "availability_zone"
 AGGREGATES_UNREAD: Final = "the host aggregates of the compute service cannot be read"
 _PROJECT_KEY: Final = "filter_tenant_id"
@@ -111,6 +116,16 @@ class Asked:
     root: Traits = field(default_factory=Traits)
     membership: Membership = field(default_factory=Membership)
 
+    def describe(self, name: Callable[[Collection[str]], str]) -> str:
+        """Describe what it asks for, and why; ``name`` gives the names of aggregates."""
+        conditions = [
+            *(f"root has {' or '.join(sorted(traits))}" for traits in self.root.required),
+            *(f"root has no {' or '.join(sorted(traits))}" for traits in self.root.forbidden),
+            *(f"in {name(uuids)}" for uuids in self.membership.required),
+            *(f"not in {name(uuids)}" for uuids in self.membership.forbidden),
+        ]
+        return f"{', '.join(conditions)} ({self.reason})" if conditions else self.reason
+
 
 class Refused(NoClaim):
     """A request filter of nova's scheduler refuses the request, so no host is chosen."""
@@ -147,6 +162,44 @@ def ask_filters(boot: Boot, options: Options | None, forced: Collection[str] = (
         except NoClaim as error:
             raise Refused(name, str(error)) from error
     return found
+
+
+def describe_owner_gap(traits: Collection[str], nodes: int, without: int) -> str:
+    """Return why nova does not yet require `OWNER_TRAIT`; empty if it does.
+
+    Nova requires it when all its compute services are of a release that reports it, so it is judged by the
+    compute nodes in placement, and by those ``without`` the trait among them.
+    """
+    if OWNER_TRAIT not in traits or NODE_TRAIT not in traits:
+        return f"the placement service has no trait {OWNER_TRAIT}"
+    if without:
+        return f"{without} compute nodes do not report {OWNER_TRAIT}"
+    return "" if nodes else f"no compute node reports {OWNER_TRAIT}"
+
+
+def needs_aggregates(options: Options | None, forced: Collection[str], *, has_project: bool = False) -> bool:
+    """Return whether a filter reads the host aggregates, besides the one for the zone of a request."""
+    known = options or Options()
+    return bool(
+        known.enable_isolated_aggregate_filtering
+        or known.default_schedule_zone
+        or (known.limit_tenants_to_placement_aggregate and has_project)
+        or READ_AGGREGATES.intersection(forced)
+    )
+
+
+def add_filters(request: CandidateRequest, asked: Iterable[Asked]) -> CandidateRequest:
+    """Return a request with the conditions that filters add; those on aggregates are of the unnamed group."""
+    root, groups = request.root, list(request.groups)
+    for one in asked:
+        root = Traits(root.required + one.root.required, root.forbidden + one.root.forbidden)
+        more = one.membership
+        for place, group in enumerate(groups):
+            if not group.one_provider:
+                own = group.membership
+                both = Membership(own.required + more.required, own.forbidden + more.forbidden)
+                groups[place] = replace(group, membership=both)
+    return replace(request, root=root, groups=groups)
 
 
 def _idle(reason: str) -> Asked:
@@ -317,7 +370,7 @@ _FILTERS: Final[Mapping[str, Callable[[Boot, Options | None], Asked]]] = {
     "require_tenant_aggregate": _require_tenant_aggregate,
     "map_az_to_placement_aggregate": _map_az_to_placement_aggregate,
     "require_image_type_support": _require_image_type_support,
-    "compute_status_filter": _compute_status_filter,
+    STATUS_FILTER: _compute_status_filter,
     "isolate_aggregates": _isolate_aggregates,
     "transform_image_metadata": _transform_image_metadata,
     "accelerators_filter": _accelerators_filter,

@@ -19,6 +19,7 @@ from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
+from osc_placement.commands.nova_request import read_filter_options
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.terminal.screen import is_terminal, screen_of
@@ -226,6 +227,7 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
         open_ironic,
         open_neutron,
         open_glance=open_glance,
+        read_scheduler_options=lambda: read_filter_options(command, None)[0],
     )
     return _name_grants(migration.assess(context))
 

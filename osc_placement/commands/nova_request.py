@@ -21,6 +21,7 @@ from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
 from osc_placement.candidates.nova_filters import (
     AGGREGATES_UNREAD,
     NAMES,
+    NODE_TRAIT,
     OWNER_TRAIT,
     READ_AGGREGATES,
     ZONE_KEY,
@@ -30,7 +31,9 @@ from osc_placement.candidates.nova_filters import (
     Options,
     State,
     ask_filters,
+    describe_owner_gap,
     name_aggregates,
+    needs_aggregates,
 )
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.commands import base
@@ -44,7 +47,6 @@ from osc_placement.terminal.screen import is_terminal, tell
 
 #: where nova's services have their configuration
 NOVA_CONF: Final = "/etc/nova/nova.conf"
-_NODE_TRAIT: Final = "COMPUTE_NODE"
 _NO_FLAVOR: Final = Flavor(0, 0, 0)
 FILTER_COLUMNS: Final = ("filter", "state", "detail")
 #: the options, by their names in the parsed arguments, that ask for filters to be applied
@@ -91,16 +93,7 @@ class NovaRequest:
             known = sorted(self.aggregate_names.get(uuid, uuid) for uuid in uuids)
             return f"aggregate {' or '.join(known)}"
 
-        def describe(one: Asked) -> str:
-            conditions = [
-                *(f"root has {' or '.join(sorted(traits))}" for traits in one.root.required),
-                *(f"root has no {' or '.join(sorted(traits))}" for traits in one.root.forbidden),
-                *(f"in {name(uuids)}" for uuids in one.membership.required),
-                *(f"not in {name(uuids)}" for uuids in one.membership.forbidden),
-            ]
-            return f"{', '.join(conditions)} ({one.reason})" if conditions else one.reason
-
-        return [(one.name, one.state.value, describe(one)) for one in self.asked]
+        return [(one.name, one.state.value, one.describe(name)) for one in self.asked]
 
     def summary(self) -> str:
         """Return a sentence about the filters; empty if none is to be applied."""
@@ -236,7 +229,7 @@ def read_nova_request(
     if parsed_args.no_nova_filters:
         return NovaRequest(groups, image.required)
     command.client.require(microversion.FORBIDDEN_TRAITS, "filters of nova's scheduler")
-    options, source = _read_options(command, parsed_args.nova_conf)
+    options, source = read_filter_options(command, parsed_args.nova_conf)
     aggregates = _read_aggregates(command, parsed_args, options)
     traits = frozenset(command.client.list_traits())
     boot = Boot(
@@ -278,8 +271,11 @@ def _read_image(manager: Any, parsed_args: argparse.Namespace) -> Image:
         raise PlacementError(f"Nova would refuse the image: {error}") from error
 
 
-def _read_options(command: base.PlacementCommand, path: str | None) -> tuple[Options | None, str]:
-    """Return the options of nova.conf, None if there is no such file, and where they come from."""
+def read_filter_options(command: base.PlacementCommand, path: str | None) -> tuple[Options | None, str]:
+    """Return the options of nova.conf about filters, None if there is no such file, and where they are from.
+
+    Without a path it is that of nova's services; if that cannot be read, a warning says so.
+    """
     file = path or NOVA_CONF
     cause: Exception
     try:
@@ -309,14 +305,8 @@ def _read_aggregates(
 ) -> Sequence[HostAggregate] | None:
     """Return the host aggregates, if a filter needs them; None if they cannot be read."""
     zone, project = parsed_args.availability_zone, parsed_args.for_project
-    known = options or Options()
     forced = READ_AGGREGATES & set(parsed_args.nova_filter)
-    by_conf = (
-        known.enable_isolated_aggregate_filtering
-        or known.default_schedule_zone
-        or (known.limit_tenants_to_placement_aggregate and project)
-    )
-    if not (zone or forced or by_conf):
+    if not (zone or needs_aggregates(options, forced, has_project=bool(project))):
         return ()
     try:
         documents = command.aggregates.documents()
@@ -357,20 +347,13 @@ def _require_zone(command: base.PlacementCommand, zone: str) -> None:
 
 
 def _find_owner_gap(command: base.PlacementCommand, traits: Collection[str]) -> str:
-    """Return why nova does not yet require `OWNER_TRAIT`; empty if it does.
-
-    Nova requires it when all its compute services are of a release that reports it, so it is judged by the
-    compute nodes in placement.
-    """
-    if OWNER_TRAIT not in traits or _NODE_TRAIT not in traits:
-        return f"the placement service has no trait {OWNER_TRAIT}"
-    # below 1.39 only the last of several values counts
-    without = command.client.list_providers(required=[f"{_NODE_TRAIT},!{OWNER_TRAIT}"])
-    if without:
-        return f"{len(without)} compute nodes do not report {OWNER_TRAIT}"
-    if not command.client.list_providers(required=[_NODE_TRAIT]):
-        return f"no compute node reports {OWNER_TRAIT}"
-    return ""
+    """Return why nova does not yet require `OWNER_TRAIT`; empty if it does."""
+    nodes = without = 0
+    if {OWNER_TRAIT, NODE_TRAIT}.issubset(traits):
+        # below 1.39 only the last of several values counts
+        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_TRAIT}"]))
+        nodes = without or len(command.client.list_providers(required=[NODE_TRAIT]))
+    return describe_owner_gap(traits, nodes, without)
 
 
 def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> None:

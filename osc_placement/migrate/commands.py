@@ -144,6 +144,7 @@ class Command:
                 settings.open_ironic,
                 settings.open_neutron,
                 settings.open_glance,
+                settings.read_scheduler_options,
                 settings.names_neutron,
             )
             return context, assess(context)
@@ -525,7 +526,15 @@ def decommission_host(command: Command) -> int:
 def flavors(command: Command) -> int:
     """Run ``placement-migrate flavors``: show what flavors ask for in vain, or create the names they lack."""
     options = command.options
-    comparison = Flavors(frozenset(options.flavor), frozenset(options.name), options.max_unused)
+    if options.no_nova_filters and options.nova_filter:
+        raise UsageError("--no-nova-filters cannot be used with --nova-filter")
+    comparison = Flavors(
+        frozenset(options.flavor),
+        frozenset(options.name),
+        options.max_unused,
+        applies_filters=not options.no_nova_filters,
+        forced_filters=frozenset(options.nova_filter),
+    )
     context, survey = command.compare(comparison.survey)
     assessment = survey.assessment
     plan, left = runner.limit(assessment.plan, command.execution.max_count)

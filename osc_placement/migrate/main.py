@@ -24,6 +24,7 @@ from osc_placement.batch.run_commands import (
     check_choice,
     check_deletion,
 )
+from osc_placement.candidates.nova_filters import NAMES
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
@@ -582,8 +583,9 @@ def _add_flavors(subparsers: Subparsers) -> None:
         "flavors",
         help="find flavors whose instances no host can take, and create the names they lack in placement",
         description="Find the traits and resource classes that flavors, images and host aggregates ask for "
-        "and placement does not know, extra specs that nova ignores, flavors that fit on no host, and "
-        "flavors that leave a large part of a host unused. Nothing is changed unless --create is given.",
+        "and placement does not know, extra specs that nova ignores, flavors that fit on no host, or on none "
+        "that the request filters of nova's scheduler leave, and flavors that leave a large part of a host "
+        "unused. Nothing is changed unless --create is given.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument(
@@ -610,6 +612,20 @@ def _add_flavors(subparsers: Subparsers) -> None:
         default=MOST_UNUSED,
         help="Report a flavor that leaves more than this part of a class of a host unused (default: "
         f"{MOST_UNUSED})",
+    )
+    parser.add_argument(
+        "--nova-filter",
+        choices=NAMES,
+        action="append",
+        default=[],
+        metavar="<filter>",
+        help="Apply this filter of nova's scheduler whatever nova.conf says, such as isolate_aggregates; may "
+        "be repeated",
+    )
+    parser.add_argument(
+        "--no-nova-filters",
+        action="store_true",
+        help="Apply no filters of nova's scheduler, so that hosts which they remove count",
     )
     execution = parser.add_argument_group("execution")
     execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")

@@ -308,7 +308,8 @@ def describe_flavors(
 ) -> list[str]:
     """Return the lines of a comparison of flavors; the changes are left out if they are made."""
     found = survey.assessment
-    lines = page.tell(found.notes)
+    # each gets the lines that it needs
+    lines = [line for note in found.notes for line in page.tell([note])]
     if not is_created:
         rows = [change_row(each, page.names) for each in plan.changes]
         full = functools.partial(format_table, _PLAN_COLUMNS, rows)

@@ -45,11 +45,13 @@ ARROWS = {
     "provider_config": ("api", "batch", "candidates.node", "state", *LEAVES),
     "report": ("api", "candidates", *LEAVES),
     "migrate": ("api", "batch", "package", *LEAVES),
+    # the names of filters are the choices of an option
+    "migrate.main": ("api", "batch", "candidates.nova_filters", "migrate", "package", *LEAVES),
     "migrate.problem": (),
     "migrate.nova": ("api.concurrency", "migrate.problem", "package", *LEAVES),
     # what the scheduler is configured to ask for
     "migrate.nova.scheduler_options": ("candidates.nova_filters", *LEAVES),
-    "migrate.nova.settings": ("api.client", "migrate.nova", *LEAVES),
+    "migrate.nova.settings": ("api.client", "candidates.nova_filters", "migrate.nova", *LEAVES),
     # why a flavor fits nowhere
     "migrate.migrations.flavors": (
         "migrate.migrations",

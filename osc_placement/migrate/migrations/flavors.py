@@ -6,6 +6,9 @@ request of a flavor. The custom ones are the plan, which creates them; others ca
 specs that nova ignores, requests that nova or placement refuses, flavors that fit on no host or on none at
 present, and flavors that leave a large part of a host unused (candidates/flavor_fit.py).
 
+The hosts on which a flavor fits are those that the request filters of nova's scheduler leave. What these read
+of an instance is not known, and is not guessed: see `_Filters`.
+
 Never touches flavors, images, aggregates and providers, and never deletes a name. What an image asks for is
 judged by its names only: which flavor it will be booted with is not known.
 
@@ -28,9 +31,24 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit
 from osc_placement.candidates.node import Node
+from osc_placement.candidates.nova_filters import (
+    NODE_TRAIT,
+    OWNER_TRAIT,
+    STATUS_FILTER,
+    Asked,
+    Boot,
+    Options,
+    State,
+    add_filters,
+    ask_filters,
+    describe_owner_gap,
+    name_aggregates,
+    needs_aggregates,
+)
+from osc_placement.candidates.nova_filters import HostAggregate as FilterAggregate
 from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.errors import UsageError
-from osc_placement.flavor import Flavor
+from osc_placement.flavor import Flavor, NoClaim
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
 from osc_placement.migrate.migrations.providers import plan_staged
@@ -106,11 +124,15 @@ class Flavors:
     :ivar flavors: names or ids of the flavors to be compared, without images and aggregates; empty means all
     :ivar names: the traits and classes to be created; empty means all
     :ivar most_unused: the percentage of a class of the best host that a flavor may leave unused
+    :ivar applies_filters: whether hosts that the filters of nova's scheduler remove do not count
+    :ivar forced_filters: filters that are on, whatever nova.conf says
     """
 
     flavors: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     most_unused: int = MOST_UNUSED
+    applies_filters: bool = True
+    forced_filters: frozenset[str] = frozenset()
     name: str = NAME
 
     def assess(self, context: Context) -> Assessment:
@@ -121,31 +143,42 @@ class Flavors:
         """Read all sides and compare; return what was found of each flavor too."""
         client = context.client
         client.require(microversion.TRAITS, "a comparison of traits")
+        options = context.read_scheduler_options() if self.applies_filters else None
+        traits = frozenset(client.list_traits())
         known = _Names(
             {
-                "trait": frozenset(client.list_traits()),
+                "trait": traits,
                 "resource class": frozenset(each["name"] for each in client.list_resource_classes()),
             }
         )
         cloud = CloudView(client.read_providers(want=PARTS, concurrency=context.concurrency))
         judge = _Judge(known, cloud, self.most_unused)
         source = context.source
-        flavors = judge.read(source.list_flavors)
-        judge.judge_flavors(flavors if judge.unread else self._choose(flavors))
+        flavors: Sequence[Flavor] = judge.read(source.list_flavors)
+        flavors = flavors if judge.unread else self._choose(flavors)
         images: list[Image] = []
         aggregates: list[HostAggregate] = []
         notes: list[str] = []
-        if not self.flavors:
+        unread = len(judge.unread)
+        if not self.flavors or (self.applies_filters and needs_aggregates(options, self.forced_filters)):
             aggregates = judge.read(source.list_aggregates)
+        filters = None
+        if self.applies_filters:
+            read = aggregates if len(judge.unread) == unread else None
+            filters = _Filters(options, self.forced_filters, traits, read, cloud)
+        judge.judge_flavors(flavors, filters)
+        if not self.flavors:
             images, note = _read_images(context, source, judge)
             notes.append(note)
             judge.judge_aggregates(aggregates)
             judge.judge_images(images)
+        if filters is not None:
+            notes.append(filters.note)
         plan = plan_staged(TITLE, list(known.plan(self.names, is_complete=not judge.unread)))
         problems = dict.fromkeys((*judge.unread, *judge.problems))
         ordered = sorted(problems, key=lambda each: _ORDER.index(each.reason))
         assessment = Assessment(plan, ordered, notes=list(filter(None, notes)))
-        return FlavorSurvey(assessment, judge.states, len(images), len(aggregates))
+        return FlavorSurvey(assessment, judge.states, len(images), 0 if self.flavors else len(aggregates))
 
     def _choose(self, flavors: Sequence[Flavor]) -> Sequence[Flavor]:
         """Return the flavors to be compared; raise UsageError if nova does not have one of them."""
@@ -255,6 +288,68 @@ def _name_some(subjects: Sequence[str]) -> str:
     return ", ".join(unique[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
 
 
+class _Filters:
+    """The request filters of nova's scheduler.
+
+    They are asked for an instance without an availability zone other than the default of nova.conf, and of an
+    image without properties. Those that depend on its project, disk format, networks and ports are left out.
+
+    :ivar note: what is assumed, and which filters are left out
+    :ivar names: the names of the host aggregates, by UUID
+    """
+
+    def __init__(
+        self,
+        options: Options | None,
+        forced: frozenset[str],
+        traits: frozenset[str],
+        aggregates: Sequence[HostAggregate] | None,
+        cloud: CloudView,
+    ) -> None:
+        nodes = cloud.snapshot.with_any_trait((NODE_TRAIT,))
+        without = nodes & ~cloud.snapshot.with_any_trait((OWNER_TRAIT,))
+        self.names = {each.uuid: each.name for each in aggregates or ()}
+        self._options, self._forced = options, forced
+        self._boot = Boot(
+            Flavor(0, 0, 0),
+            traits=traits,
+            aggregates=None
+            if aggregates is None
+            else [FilterAggregate(each.uuid, each.name, each.metadata) for each in aggregates],
+            owner_gap=describe_owner_gap(traits, nodes.bit_count(), without.bit_count()),
+        )
+        zone = options and options.default_schedule_zone
+        unknown = [one.name for one in ask_filters(self._boot, options, forced) if one.state is State.UNKNOWN]
+        self.note = (
+            f"filters of nova's scheduler{'' if options else ' (no nova.conf)'}: "
+            f"{f'availability zone {zone}' if zone else 'no availability zone'} and no image properties are "
+            f"assumed; not applied: {', '.join(unknown)}"
+        )
+
+    def ask(self, flavor: Flavor, request: CandidateRequest) -> list[Asked]:
+        """Return the filters that ask for something; raise NoClaim if one refuses the flavor."""
+        boot = replace(self._boot, flavor=flavor, required=request.required)
+        asked = ask_filters(boot, self._options, self._forced)
+        return [one for one in asked if one.state is State.APPLIED]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The request of nova's scheduler for a flavor.
+
+    :ivar own: what the flavor asks for
+    :ivar asked: what filters add to it
+    """
+
+    own: CandidateRequest
+    asked: Sequence[Asked] = ()
+
+    @property
+    def lasting(self) -> list[Asked]:
+        """Return the filters that do not depend on whether a host is enabled at present."""
+        return [one for one in self.asked if one.name != STATUS_FILTER]
+
+
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """What was found about a request: its state, the problems and the host that suits it best."""
@@ -277,8 +372,8 @@ class _Judge:
     states: list[FlavorState] = field(default_factory=list)
     #: by request
     _verdicts: dict[object, _Verdict] = field(default_factory=dict)
-    #: by the traits that are required
-    _suitable: dict[frozenset[frozenset[str]], list[Node]] = field(default_factory=dict)
+    #: by the traits and aggregates that are required
+    _suitable: dict[object, list[Node]] = field(default_factory=dict)
     #: by these, class and amount
     _shortages: dict[object, str] = field(default_factory=dict)
 
@@ -290,20 +385,22 @@ class _Judge:
             self.unread.append(error.problem)
             return []
 
-    def judge_flavors(self, flavors: Iterable[Flavor]) -> None:
+    def judge_flavors(self, flavors: Iterable[Flavor], filters: _Filters | None) -> None:
         """Judge each flavor: what is ignored, the names, and where the request fits if all are known."""
+        aggregate_names = filters.names if filters else {}
         if not self.cloud.roots:
             text = "it has no resource provider, so it was not compared where flavors fit"
             self.problems.append(Problem(Reason.NO_HOST, "placement", text))
-        requests = [(flavor, self._read_request(flavor)) for flavor in flavors]
+        requests = [(flavor, self._read_request(flavor, filters)) for flavor in flavors]
         fit = FlavorFit(
-            self.cloud, [request for _, request in requests if isinstance(request, CandidateRequest)]
+            self.cloud,
+            [add_filters(each.own, each.lasting) for _, each in requests if isinstance(each, _Request)],
         )
         for flavor, request in requests:
             if isinstance(request, Reason):
                 self.states.append(FlavorState(flavor, request))
             else:
-                self._judge_fit(flavor, request, fit)
+                self._judge_fit(flavor, request, fit, aggregate_names)
 
     def judge_images(self, images: Iterable[Image]) -> None:
         """Judge the traits that images require."""
@@ -330,7 +427,7 @@ class _Judge:
         if reason := self.names.note(kind, name, subject):
             self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, reason))
 
-    def _read_request(self, flavor: Flavor) -> CandidateRequest | Reason:
+    def _read_request(self, flavor: Flavor, filters: _Filters | None) -> _Request | Reason:
         """Return what a flavor asks for; report why it cannot be answered, if so, and return that."""
         subject = f"flavor {flavor.name}"
         ignored = dict(find_ignored(flavor))
@@ -340,23 +437,36 @@ class _Judge:
         rest = {key: value for key, value in flavor.extra_specs.items() if key not in ignored}
         try:
             request = make_groups(replace(flavor, extra_specs=rest), STANDARD_CLASSES)
+            asked = filters.ask(flavor, request) if filters else []
         except NotCountable as error:
             self.problems.append(Problem(Reason.REFUSED, subject, f"no boot can succeed: it {error}"))
+            return Reason.REFUSED
+        except NoClaim as error:
+            self.problems.append(Problem(Reason.REFUSED, subject, f"no boot can succeed: {error}"))
             return Reason.REFUSED
         unknown = self._find_unknown(request)
         for kind, name in unknown:
             self._note(kind, name, subject)
-        return Reason.UNKNOWN_NAME if unknown else request
+        by_filters = [
+            (one.name, name) for one in asked for name in self.names.find_unknown("trait", one.root.names)
+        ]
+        for filter_name, name in by_filters:
+            text = f"{self.names.note('trait', name, subject)}; nova's {filter_name} asks for it"
+            self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, text))
+        return Reason.UNKNOWN_NAME if unknown or by_filters else _Request(request, asked)
 
-    def _judge_fit(self, flavor: Flavor, request: CandidateRequest, fit: FlavorFit) -> None:
+    def _judge_fit(
+        self, flavor: Flavor, request: _Request, fit: FlavorFit, aggregate_names: Mapping[str, str]
+    ) -> None:
         # PERF: many flavors make the same request
-        parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.groups]
-        known = request.isolated, *parts
+        parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.own.groups]
+        conditions = [(one.name, one.root, one.membership) for one in request.asked]
+        known = request.own.isolated, *parts, *conditions
         if known not in self._verdicts:
-            self._verdicts[known] = self._judge_request(request, fit)
+            self._verdicts[known] = self._judge_request(request, fit, aggregate_names)
         verdict = self._verdicts[known]
         for reason, text in verdict.found:
-            mending = _mend(flavor, request, fit.empty) if reason is Reason.NO_HOST else ""
+            mending = _mend(flavor, request.own, fit.empty) if reason is Reason.NO_HOST else ""
             told = "; ".join(filter(None, (text, mending)))
             self.problems.append(Problem(reason, f"flavor {flavor.name}", told))
         self.states.append(FlavorState(flavor, verdict.state, verdict.best))
@@ -370,19 +480,30 @@ class _Judge:
             *(("resource class", name) for name in classes),
         ]
 
-    def _judge_request(self, request: CandidateRequest, fit: FlavorFit) -> _Verdict:
+    def _judge_request(self, asked: _Request, fit: FlavorFit, aggregate_names: Mapping[str, str]) -> _Verdict:
         if not self.cloud.roots:
             return _Verdict(Reason.NO_HOST)
-        does_fit = fit.fits_empty(request)
-        if does_fit is None:
-            text = "its groups have too many combinations to tell whether it fits on a host"
-            return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
-        if not does_fit:
-            text = f"fits on no empty host: {_name_limit(fit.empty, request)}"
-            return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
-        best = fit.find_best(request)
+        lasting = asked.lasting
+        # the filters are in nova's order
+        for number in range(len(lasting) + 1):
+            does_fit = fit.fits_empty(add_filters(asked.own, lasting[:number]))
+            if does_fit is None:
+                text = "its groups have too many combinations to tell whether it fits on a host"
+                return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
+            if not does_fit:
+                text = f"fits on no empty host: {_name_limit(fit.empty, asked.own)}"
+                if number:
+                    last = lasting[number - 1]
+                    conditions = last.describe(partial(name_aggregates, names=aggregate_names))
+                    text = (
+                        f"fits on no empty host that nova's filters leave; {last.name} removes the last: "
+                        f"{conditions}"
+                    )
+                return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
+        best = fit.find_best(add_filters(asked.own, lasting))
         waste = _describe_waste(best, self.most_unused) if best is not None else ""
         found = ((Reason.WASTE, waste),) if waste else ()
+        request = add_filters(asked.own, asked.asked)
         does_fit = fit.fits_now(request)
         if does_fit is None:
             text = "its groups have too many combinations to tell whether it fits on a host now"
@@ -395,9 +516,13 @@ class _Judge:
     def _name_shortage(self, request: CandidateRequest, fit: FlavorFit) -> str:
         """Return what no host that suits a request has free."""
         # PERF: a shortage takes 10 ms on 10,000 hosts, and in a full cloud most flavors have one
-        wanted = frozenset(any_of for group in request.groups for any_of in group.traits.required)
+        wanted = (
+            frozenset(any_of for group in request.groups for any_of in group.traits.required),
+            request.root,
+            *(group.membership for group in request.groups),
+        )
         if wanted not in self._suitable:
-            self._suitable[wanted] = fit.find_suitable(wanted)
+            self._suitable[wanted] = fit.find_suitable(request)
         nodes = self._suitable[wanted]
         if not nodes:
             return "all hosts that suit it are disabled"

@@ -19,6 +19,7 @@ from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
 from osc_placement.api.client import PlacementClient
+from osc_placement.candidates.nova_filters import Options
 from osc_placement.errors import PlacementError, UsageError, one_line
 from osc_placement.migrate.nova import glance, ironic, neutron
 from osc_placement.migrate.nova.api_source import ApiSource
@@ -26,6 +27,7 @@ from osc_placement.migrate.nova.glance import GlanceSource
 from osc_placement.migrate.nova.ironic import IronicSource
 from osc_placement.migrate.nova.neutron import NeutronApi
 from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
+from osc_placement.migrate.nova.scheduler_options import options_of
 from osc_placement.migrate.nova.source import ClosableSource, NetworkSource, Unreadable
 
 #: what a server without Keystone takes for an administrator's, and no secret
@@ -302,6 +304,15 @@ class Settings:
                 "--nova-api-db and --placement-endpoint"
             )
         return files
+
+    def read_scheduler_options(self) -> Options | None:
+        """Return the options of nova.conf about request filters; None if there is no nova.conf."""
+        if not (self.config_files or cfg.find_config_files(project="nova")):
+            return None
+        try:
+            return options_of(self._conf)
+        except cfg.Error as error:
+            raise Misconfigured(f"{self._files} cannot be used: {one_line(error)}") from error
 
     @cached_property
     def _conf(self) -> cfg.ConfigOpts:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where requests fit on hosts that are used, disabled or empty, and what they leave unused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osc_placement.candidates.flavor_fit import FlavorFit
 from osc_placement.candidates.node import DISABLED_TRAIT, SHARING_TRAIT
-from osc_placement.candidates.query import Traits
+from osc_placement.candidates.query import Membership, Traits
 from osc_placement.candidates.request import CandidateRequest, Group
 from tests.unit.report.clouds import cloud, node, stock, storage
 
@@ -32,11 +34,20 @@ def test_used_host_fits_when_empty_only():
     assert (fit.fits_now(request), fit.fits_empty(request)) == (False, True)
 
 
-def test_disabled_host_counts_as_empty_host_only():
-    """Nova never chooses it, and it may be enabled again."""
-    request = ask(VCPU=2)
-    fit = judge([node("a", traits=[DISABLED_TRAIT], VCPU=4)], request)
-    assert (fit.fits_now(request), fit.fits_empty(request)) == (False, True)
+def test_conditions_on_roots_and_aggregates_hold_for_empty_hosts_too():
+    """Hosts that differ in nothing else are of different kinds."""
+    nodes = [
+        node("a", aggregates=["x"], VCPU=4),
+        node("b", aggregates=["y"], VCPU=4),
+        node("c", traits=["GOLD"], aggregates=["y"], VCPU=2),
+        node("d", aggregates=["z"], VCPU=4),
+    ]
+    inside = CandidateRequest([Group("", {"VCPU": 3}, membership=Membership((frozenset("y"),)))])
+    gold = replace(inside, root=Traits((frozenset(("GOLD",)),)))
+    fit = judge(nodes, inside, gold)
+    assert [each.name for each in fit.empty.nodes] == ["a", "b", "c"]
+    assert (fit.fits_empty(inside), fit.fits_empty(gold)) == (True, False)
+    assert (fit.find_best(inside).host.name, fit.find_best(gold)) == ("b", None)
 
 
 def test_named_groups_need_a_provider_each_if_isolated():
@@ -142,15 +153,17 @@ def test_request_that_cannot_be_counted_has_no_best_host():
     ("wanted", "names"), [((), "abp"), (("GOLD",), "bp"), (("FAST",), "abp"), (("NO",), "p")]
 )
 def test_suitable_providers_have_the_traits_and_are_enabled(wanted, names):
-    """By themselves, by a child, or by a provider that shares with them."""
+    """By themselves, by a child, or by a provider that shares with them; the root is not disabled."""
     nodes = [
         node("a", aggregates=["x"], VCPU=4),
         node("b", traits=["GOLD"], aggregates=["x"], VCPU=4),
         node("c", traits=["GOLD", DISABLED_TRAIT], VCPU=4),
+        node("d", traits=["GOLD"], aggregates=["y"], VCPU=4),
         node("p", traits=[SHARING_TRAIT, "FAST"], aggregates=["x"], DISK_GB=10),
     ]
-    fit = judge(nodes, ask(VCPU=1))
-    assert "".join(each.name for each in fit.find_suitable([frozenset((name,)) for name in wanted])) == names
+    group = replace(ask(*wanted, VCPU=1).groups[0], membership=Membership((), (frozenset("y"),)))
+    request = CandidateRequest([group], root=Traits((), (frozenset((DISABLED_TRAIT,)),)))
+    assert "".join(each.name for each in judge(nodes, request).find_suitable(request)) == names
 
 
 @st.composite
@@ -161,7 +174,9 @@ def hosts(draw):
         name = f"h{number}"
         stocks = {"VCPU": stock(draw(st.integers(1, 3)), used=draw(st.integers(0, 3)))}
         traits = draw(st.lists(st.sampled_from(("A", "B")), unique=True))
-        nodes.append(node(name, traits=traits, aggregates=draw(st.sampled_from(((), ("x",)))), **stocks))
+        nodes.append(
+            node(name, traits=traits, aggregates=draw(st.sampled_from(((), ("x",), ("y",)))), **stocks)
+        )
         if draw(st.booleans()):
             nodes.append(node(f"{name}_gpu", name, VGPU=draw(st.integers(1, 2))))
     return nodes
@@ -172,10 +187,15 @@ def hosts(draw):
     nodes=hosts(),
     amounts=st.dictionaries(st.sampled_from(("VCPU", "VGPU", "DISK_GB")), st.integers(1, 4), min_size=1),
     required=st.lists(st.sampled_from(("A", "B")), unique=True),
+    of_root=st.sampled_from((Traits(), Traits((frozenset("A"),)), Traits((), (frozenset("A"),)))),
+    membership=st.sampled_from(
+        (Membership(), Membership((frozenset("xy"),)), Membership((), (frozenset("y"),)))
+    ),
 )
-def test_kinds_answer_as_all_empty_hosts(nodes, amounts, required):
+def test_kinds_answer_as_all_empty_hosts(nodes, amounts, required, of_root, membership):
     """One host of each kind fits exactly if one of all hosts does, with nothing used."""
-    request = ask(*required, **amounts)
+    group = replace(ask(*required, **amounts).groups[0], membership=membership)
+    request = CandidateRequest([group], root=of_root)
     emptied = [
         node(
             each.provider.name,

@@ -4,6 +4,8 @@
 import pytest
 
 from osc_placement.candidates.flavor_fit import FlavorFit
+from osc_placement.candidates.node import DISABLED_TRAIT
+from osc_placement.candidates.nova_filters import Options
 from osc_placement.errors import UsageError
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.migrations.base import Context
@@ -20,7 +22,7 @@ class Client:
     """Placement with some names and providers."""
 
     def __init__(self, *providers, traits=("HW_A",), classes=("VCPU", "MEMORY_MB", "DISK_GB", "VGPU")):
-        self.providers, self.traits, self.classes = providers, traits, classes
+        self.providers, self.traits, self.classes = providers, (*traits, DISABLED_TRAIT), classes
 
     def require(self, *_):
         pass
@@ -72,9 +74,15 @@ def flavor(name="m1", vcpus=2, memory_mb=2048, root_gb=20, **specs):
     return Flavor(vcpus, memory_mb, root_gb, extra_specs=specs, name=name, flavorid=f"id-{name}")
 
 
-def survey(source, *providers, glance=None, comparison=None, **names):
+def survey(source, *providers, glance=None, comparison=None, options=None, **names):
     """Compare; by default any part of a host may stay unused."""
-    context = Context(lambda: source, Client(*providers, **names), 1, open_glance=lambda: glance)
+    context = Context(
+        lambda: source,
+        Client(*providers, **names),
+        1,
+        open_glance=lambda: glance,
+        read_scheduler_options=lambda: options,
+    )
     return (comparison or Flavors(most_unused=100)).survey(context)
 
 
@@ -209,7 +217,7 @@ def test_unreadable_parts_are_unknown_and_others_are_compared():
     result = survey(Source(broken, [aggregate]), HOST, glance=glance)
     assert [reason for reason, _, _ in found_in(result)] == [Reason.UNKNOWN, Reason.UNKNOWN]
     assert [each.subject.name for each in result.assessment.plan.changes] == ["CUSTOM_X"]
-    assert result.assessment.notes == []
+    assert not any(note.startswith("images") for note in result.assessment.notes)
 
 
 def test_images_of_cells_are_merged():
@@ -251,6 +259,126 @@ def test_name_is_not_called_present_while_something_cannot_be_read():
     )
 
 
+SSD = HostAggregate("ssd-uuid", "ssd", frozenset(), {"trait:HW_A": "required", "availability_zone": "az1"})
+ISOLATING = Options(enable_isolated_aggregate_filtering=True)
+
+
+def test_filter_that_removes_the_last_empty_host_is_named():
+    """An isolated aggregate admits only flavors that require its trait."""
+    host = node("h1", traits=["HW_A"], aggregates=["ssd-uuid"], VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+    flavors = [flavor("m1"), flavor("ssd", **{"trait:HW_A": "required"})]
+    result = survey(Source(flavors, [SSD]), host, options=ISOLATING)
+    text = (
+        "fits on no empty host that nova's filters leave; isolate_aggregates removes the last: not in "
+        "aggregate ssd (isolated aggregates)"
+    )
+    assert found_in(result) == [(Reason.NO_HOST, "flavor m1", text)]
+    assert [each.state for each in result.flavors] == [Reason.NO_HOST, "fits"]
+    assert found_in(survey(Source(flavors, [SSD]), host)) == []
+    unfiltered = Flavors(most_unused=100, applies_filters=False)
+    assert found_in(survey(Source(flavors, [SSD]), host, options=ISOLATING, comparison=unfiltered)) == []
+    forced = Flavors(most_unused=100, forced_filters=frozenset(("isolate_aggregates",)))
+    assert found_in(survey(Source(flavors, [SSD]), host, comparison=forced)) == found_in(result)
+
+
+def test_filters_remove_hosts_in_the_order_of_nova():
+    """The zone leaves one host, which has no trait for the sound device."""
+    hosts = [
+        node("h1", aggregates=["ssd-uuid"], VCPU=16, MEMORY_MB=65536, DISK_GB=1000),
+        node("h2", traits=["COMPUTE_SOUND_MODEL_VIRTIO"], VCPU=16, MEMORY_MB=65536, DISK_GB=1000),
+    ]
+    source = Source([flavor(**{"hw:sound_model": "virtio"})], [SSD])
+    options = Options(default_schedule_zone="az1")
+    result = survey(source, *hosts, options=options, traits=("COMPUTE_SOUND_MODEL_VIRTIO", "HW_A"))
+    ((reason, _, text),) = found_in(result)
+    assert reason is Reason.NO_HOST
+    assert text == (
+        "fits on no empty host that nova's filters leave; virtio_sound_filter removes the last: root has "
+        "COMPUTE_SOUND_MODEL_VIRTIO (virtio sound device)"
+    )
+    assert "availability zone az1 and no image properties are assumed" in result.assessment.notes[-1]
+
+
+def test_only_hosts_that_filters_leave_are_free_and_best():
+    """What is isolated is neither where a flavor fits now nor where it leaves the least unused."""
+    hosts = [
+        node("h1", traits=["HW_A"], aggregates=["ssd-uuid"], VCPU=2, MEMORY_MB=2048, DISK_GB=20),
+        node("h2", VCPU=stock(16, used=16), MEMORY_MB=65536, DISK_GB=1000),
+    ]
+    result = survey(Source([flavor()], [SSD]), *hosts, options=ISOLATING)
+    ((reason, _, text),) = found_in(result)
+    assert (reason, text) == (Reason.FULL, "fits on no host now: VCPU: 2 asked, 0 free, 2 short")
+    assert result.flavors[0].best.host.name == "h2"
+
+
+def test_filters_that_depend_on_an_instance_are_named_and_not_applied():
+    """So are those that nova.conf would enable, if there is none."""
+    (note,) = survey(Source([flavor()]), HOST, comparison=Flavors(frozenset(("m1",)))).assessment.notes
+    assert note == (
+        "filters of nova's scheduler (no nova.conf): no availability zone and no image properties are "
+        "assumed; not applied: require_tenant_aggregate, map_az_to_placement_aggregate, "
+        "require_image_type_support, isolate_aggregates, transform_image_metadata, routed_networks_filter, "
+        "remote_managed_ports_filter"
+    )
+    options = Options(limit_tenants_to_placement_aggregate=True)
+    (note,) = survey(
+        Source([flavor()]), HOST, options=options, comparison=Flavors(frozenset(("m1",)))
+    ).assessment.notes
+    assert note == (
+        "filters of nova's scheduler: no availability zone and no image properties are assumed; not applied: "
+        "require_tenant_aggregate, remote_managed_ports_filter"
+    )
+
+
+def test_filter_without_readable_aggregates_is_unknown_and_others_are_applied():
+    """One enabled filter needs them; for one flavor they are not read otherwise."""
+    broken = Unreadable("nova's API database", "there is no table aggregates")
+    disabled = node("h1", traits=[DISABLED_TRAIT], VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+    comparison = Flavors(frozenset(("m1",)))
+    result = survey(Source([flavor()], broken), disabled, options=ISOLATING, comparison=comparison)
+    assert [reason for reason, *_ in found_in(result)] == [Reason.UNKNOWN, Reason.FULL, Reason.WASTE]
+    assert "not applied: isolate_aggregates, " in result.assessment.notes[0]
+    result = survey(Source([flavor()], broken), disabled, options=Options(), comparison=comparison)
+    assert [reason for reason, *_ in found_in(result)] == [Reason.FULL, Reason.WASTE]
+
+
+def test_disabled_hosts_count_without_filters():
+    """Nova never chooses them."""
+    disabled = node("h1", traits=[DISABLED_TRAIT], VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+    result = survey(Source([flavor()]), disabled)
+    assert found_in(result)[0][2] == "fits on no host now: all hosts that suit it are disabled"
+    comparison = Flavors(most_unused=100, applies_filters=False)
+    assert found_in(survey(Source([flavor()]), disabled, comparison=comparison)) == []
+
+
+def test_flavor_that_a_filter_refuses_cannot_boot():
+    """The filter says why."""
+    specs = {"hw:tpm_version": "2.0", "hw:tpm_secret_security": "odd"}
+    result = survey(Source([flavor(**specs)]), HOST, traits=("COMPUTE_SECURITY_TPM_2_0",))
+    ((reason, _, text),) = found_in(result)
+    assert reason is Reason.REFUSED
+    assert text.startswith("no boot can succeed: nova's tpm_secret_security_filter refuses the request: ")
+
+
+def test_trait_of_a_filter_that_placement_does_not_know_is_named_with_it():
+    """Placement refuses the request."""
+    ((reason, _, text),) = found_in(survey(Source([flavor(**{"accel:device_profile": "fpga"})]), HOST))
+    assert reason is Reason.UNKNOWN_NAME
+    assert text.startswith("placement does not know trait COMPUTE_ACCELERATORS")
+    assert text.endswith("; nova's accelerators_filter asks for it")
+
+
+def test_owner_is_required_if_all_compute_nodes_report_it():
+    """A host that is not of nova has no place then; with an older compute node it has."""
+    known = ("COMPUTE_NODE", "OWNER_NOVA")
+    small = node("h1", traits=known, VCPU=1, MEMORY_MB=1, DISK_GB=1)
+    old = node("h2", traits=["COMPUTE_NODE"], VCPU=1, MEMORY_MB=1, DISK_GB=1)
+    foreign = node("x", VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+    ((reason, _, text),) = found_in(survey(Source([flavor()]), small, foreign, traits=known))
+    assert (reason, "owner_nova_filter removes the last" in text) == (Reason.NO_HOST, True)
+    assert found_in(survey(Source([flavor()]), small, old, foreign, traits=known)) == []
+
+
 def test_flavor_with_numbered_groups_is_judged_by_what_it_leaves_unused():
     """One vGPU for each instance, and a small part of the memory."""
     specs = {"resources1:VGPU": "1", "resources2:VGPU": "2", "group_policy": "isolate"}
@@ -287,6 +415,6 @@ def test_images_that_a_user_of_glance_does_not_see_are_unknown():
         "glance",
         True,
     )
-    assert result.assessment.notes == ["images: read from glance, as this user sees them"]
+    assert result.assessment.notes[0] == "images: read from glance, as this user sees them"
     result = survey(nova, HOST, glance=Source(images=[Image("1")]))
-    assert (found_in(result), result.assessment.notes) == ([], ["images: read from glance"])
+    assert (found_in(result), result.assessment.notes[0]) == ([], "images: read from glance")
