@@ -8,7 +8,7 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement.api.client import PlacementClient
-from tests.functional import forking
+from tests.functional import forking, reference_server, servers
 from tests.functional.commands.rack import Rack
 from tests.functional.commands.shell import OpenStack
 
@@ -17,6 +17,21 @@ from tests.functional.commands.shell import OpenStack
 def endpoint(request):
     """Any placement service: one that runs already, or a server of ours."""
     return os.environ.get("PLACEMENT_TEST_ENDPOINT") or request.getfixturevalue("server_url")
+
+
+@pytest.fixture(scope="module")
+def server_apart(tmp_path_factory):
+    """A server that only the tests of one module use; the `endpoint` of such a module is its address."""
+    with servers.running(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def reference_client(tmp_path_factory):
+    """A client of an openstack-placement that only the tests of one module use."""
+    directory = tmp_path_factory.mktemp("server")
+    with reference_server.running(directory, f"sqlite:///{directory}/theirs.db", sync=True) as url:
+        yield PlacementClient(Session(auth=Token(url, "admin")))
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,12 @@ import uuid
 
 import pytest
 import yaml
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
 
-from osc_placement.api.client import PlacementClient
 from osc_placement.batch.execute import execute_plan
 from osc_placement.state import read
 from osc_placement.state.document import parse_document
 from osc_placement.state.plan import plan_apply, plan_run
 from osc_placement.state.text import format_document
-from tests.functional import reference_server, servers
 from tests.functional.cleaning import clear
 from tests.functional.commands.proxy import proxy_to
 
@@ -27,18 +23,9 @@ DEVICE = "eeeeeeee-0000-4000-8000-000000000001"
 
 
 @pytest.fixture(scope="module")
-def endpoint(get_server, tmp_path_factory):
+def endpoint(server_apart):
     """A server that no other test writes to."""
-    with servers.running(tmp_path_factory.mktemp("server")) as server:
-        yield server.url
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """A client of openstack-placement."""
-    directory = tmp_path_factory.mktemp("server")
-    with reference_server.running(directory, f"sqlite:///{directory}/theirs.db", sync=True) as url:
-        yield PlacementClient(Session(auth=Token(url, "admin")))
+    return server_apart.url
 
 
 @pytest.fixture
@@ -109,15 +96,15 @@ def test_an_export_with_overfull_providers_is_applied_completely(openstack, empt
     assert empty.list_providers() == []
 
 
-def test_an_export_with_overfull_providers_is_applied_to_openstack_placement(reference):
+def test_an_export_with_overfull_providers_is_applied_to_openstack_placement(reference_client):
     """It has the same rules of capacity."""
     document = parse_document(yaml.safe_load(describe()))
-    document, current = read.read_current(reference, document)
-    run = read.judge_run(reference, plan_run(plan_apply(document, current), "apply"), current)
+    document, current = read.read_current(reference_client, document)
+    run = read.judge_run(reference_client, plan_run(plan_apply(document, current), "apply"), current)
     assert not run.refused
-    report = execute_plan(reference, run)
+    report = execute_plan(reference_client, run)
     assert not report.is_failed, [str(each.error) for each in report.outcomes]
-    after = yaml.safe_load("".join(format_document(read.read_document(reference))))
+    after = yaml.safe_load("".join(format_document(read.read_document(reference_client))))
     inventories = [each["inventories"] for each in after["providers"]]
     assert inventories[0]["VCPU"]["allocation_ratio"] == 0.5
     assert inventories[1]["CUSTOM_GPU"]["reserved"] == 1

@@ -6,17 +6,13 @@ import uuid
 
 import pytest
 import yaml
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
 
-from osc_placement.api.client import PlacementClient
 from osc_placement.batch.execute import execute_plan
 from osc_placement.state import read
 from osc_placement.state.document import parse_document
 from osc_placement.state.plan import plan_apply, plan_run
 from osc_placement.state.results import list_results
 from osc_placement.state.text import format_document
-from tests.functional import reference_server, servers
 from tests.functional.cleaning import clear
 from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.commands.test_batch import Terminal
@@ -28,18 +24,9 @@ RUN = ("resource", "provider", "batch", "run")
 
 
 @pytest.fixture(scope="module")
-def endpoint(get_server, tmp_path_factory):
+def endpoint(server_apart):
     """A server that no other test writes to."""
-    with servers.running(tmp_path_factory.mktemp("server")) as server:
-        yield server.url
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """A client of openstack-placement."""
-    directory = tmp_path_factory.mktemp("server")
-    with reference_server.running(directory, f"sqlite:///{directory}/theirs.db", sync=True) as url:
-        yield PlacementClient(Session(auth=Token(url, "admin")))
+    return server_apart.url
 
 
 @pytest.fixture
@@ -175,7 +162,7 @@ def test_a_refusal_is_told_by_a_dry_run_and_by_the_run_which_does_the_rest(
 @pytest.mark.parametrize(
     "break_rule", [case for case in CASES if case is not overcommit], ids=lambda case: case.__name__
 )
-@pytest.mark.parametrize("server", ["client", "reference"])
+@pytest.mark.parametrize("server", ["client", "reference_client"])
 def test_the_server_refuses_what_is_refused_before(request, server, break_rule):
     """Without the judgement the server refuses the same, so nothing is refused that could be done."""
     client = request.getfixturevalue(server)

@@ -5,11 +5,7 @@ import random
 import uuid
 
 import pytest
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
 
-from osc_placement.api.client import PlacementClient
-from tests.functional import servers
 from tests.functional.commands.proxy import proxy_to
 from tests.functional.commands.pty_run import WholeTerminal
 
@@ -22,15 +18,9 @@ NO_BULK = (404, "application/json", '{"errors": [{"status": 404, "detail": "no s
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory):
+def endpoint(server_apart):
     """A server that has nothing but this cloud."""
-    with servers.running(tmp_path_factory.mktemp("headroom")) as server:
-        yield server.url
-
-
-@pytest.fixture(scope="module")
-def client(endpoint):
-    return PlacementClient(Session(auth=Token(endpoint, "admin")))
+    return server_apart.url
 
 
 def make(client, name, aggregates=(), traits=(), parent=None, **stocks):

@@ -4,11 +4,7 @@
 import uuid
 
 import pytest
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
 
-from osc_placement.api.client import PlacementClient
-from tests.functional import servers
 from tests.functional.commands.other_services import serving
 from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.commands.shell import OpenStack
@@ -22,15 +18,9 @@ VERSION = ("--os-placement-api-version", "1.39")
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory):
+def endpoint(server_apart):
     """A server that has nothing but this cloud."""
-    with servers.running(tmp_path_factory.mktemp("filters")) as server:
-        yield server.url
-
-
-@pytest.fixture(scope="module")
-def client(endpoint):
-    return PlacementClient(Session(auth=Token(endpoint, "admin")))
+    return server_apart.url
 
 
 def make(client, name, parent=None, traits=NODE, aggregates=(), **stocks):

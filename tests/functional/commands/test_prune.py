@@ -7,7 +7,6 @@ import uuid
 import pytest
 import yaml
 
-from tests.functional import servers
 from tests.functional.cleaning import clear
 from tests.functional.commands.proxy import proxy_to
 from tests.functional.commands.test_batch import Terminal
@@ -19,11 +18,9 @@ OWNER = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consum
 
 
 @pytest.fixture(scope="module")
-def endpoint(get_server, tmp_path_factory):
+def endpoint(server_apart):
     """A server that no other test writes to."""
-    directory = tmp_path_factory.mktemp("server")
-    with servers.running(directory) as server:
-        yield server.url
+    return server_apart.url
 
 
 class Cloud:

@@ -9,11 +9,7 @@ import threading
 import uuid
 
 import pytest
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
 
-from osc_placement.api.client import PlacementClient
-from tests.functional import servers
 from tests.functional.commands.compute import compute_with
 from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
 from tests.functional.commands.shell import OpenStack
@@ -26,15 +22,9 @@ PROJECT, USER = "project-a", "user-a"
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory):
+def endpoint(server_apart):
     """A server that has nothing but this cloud: commands here look at everything there is."""
-    with servers.running(tmp_path_factory.mktemp("report")) as server:
-        yield server.url
-
-
-@pytest.fixture(scope="module")
-def client(endpoint):
-    return PlacementClient(Session(auth=Token(endpoint, "admin")))
+    return server_apart.url
 
 
 def make(client, name, parent=None, traits=(), aggregates=(), **stocks):
