@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.difference import count_differences, list_differences
-from osc_placement.batch.plan import REFUSED, Change, Plan, Report, Result
+from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle
 
@@ -61,9 +61,9 @@ class Row:
     reason: str = ""
 
     @property
-    def is_failed(self) -> bool:
-        """Return whether the change was not made, for a reason of its own."""
-        return self.result in (Result.FAILED, REFUSED)
+    def is_incomplete(self) -> bool:
+        """Return whether the change was not made, or in part only, for a reason of its own."""
+        return self.result in (Result.FAILED, REFUSED, IN_PART)
 
 
 def rows_of_plan(plan: Plan) -> list[Row]:
@@ -95,13 +95,12 @@ def rows_of_report(report: Report) -> list[Row]:
 
 def rows_of_run(run: Run) -> list[Row]:
     """Return a row for each change of a run; one without an outcome has no result."""
-    endings = run.endings
-    return [
-        Row(change, ending.word, ending.error or ending.note)
-        if (ending := endings.get(uuid))
-        else Row(change)
-        for uuid, change in run.intents.items()
-    ]
+    rows = []
+    for change in run.intents.values():
+        ending, word = run.endings.get(change.uuid), run.word_of(change)
+        told = [change.reason if word == IN_PART else "", ending.note] if ending else []
+        rows.append(Row(change, word, (ending and ending.error) or "; ".join(filter(None, told))))
+    return rows
 
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
@@ -132,7 +131,7 @@ class Page:
         kept = _KEPT_BY_PLAN if is_plan else _MOST_SUMMARY
         table = self._draw_few(rows, self._left - kept)
         reasons = _count_reasons(rows, table is not None)
-        failed = [row for row in rows if row.is_failed and row.reason not in self._told]
+        failed = [row for row in rows if row.is_incomplete and row.reason not in self._told]
         self._told |= {row.reason for row in failed}
         failures = _describe_reasons(
             (f"{row.result.capitalize()}: ", subject.name, row.reason, (subject.uuid, subject.name))
@@ -140,8 +139,8 @@ class Page:
             for subject in [row.change.subject]
         )
         if table is None:
-            wanted = "" if is_plan else Result.APPLIED
-            counts = count_differences((row.change for row in rows if row.result == wanted), self.names)
+            wanted = ("",) if is_plan else (Result.APPLIED, IN_PART)
+            counts = count_differences((row.change for row in rows if row.result in wanted), self.names)
             others = len(reasons[:_MOST_REASONS]) + count_lines(failures[:_MOST_FAILURES], self.width or 1)
             free = self._left - kept - others
             most = min(_MOST_GROUPS, max(_LEAST_GROUPS, free))
@@ -305,7 +304,7 @@ def _count_reasons(rows: Sequence[Row], is_table: bool) -> list[tuple[int, str]]
     """
     groups: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
-        if not row.is_failed and (row.reason or not (is_table or row.result in ("", Result.APPLIED))):
+        if not row.is_incomplete and (row.reason or not (is_table or row.result in ("", Result.APPLIED))):
             key = (row.result, _NAME.sub("", row.reason))
             groups.setdefault(key, Counter())[row.reason] += 1
     counts = []

@@ -204,6 +204,11 @@ class Change:
         return self.facets
 
     @property
+    def is_partial(self) -> bool:
+        """Return whether this undoes a part, and leaves what was set again since."""
+        return self.reason == OTHERS_STAY
+
+    @property
     def is_creation(self) -> bool:
         """Return whether a provider is created."""
         is_new = isinstance(self.subject, Provider) and self.subject.generation == NO_GENERATION
@@ -302,7 +307,7 @@ class Plan:
     @property
     def partial(self) -> int:
         """Return how many changes undo a part and leave what was set again since."""
-        return sum(step.reason == OTHERS_STAY for step in self.changes)
+        return sum(step.is_partial for step in self.changes)
 
     def count(self, number: int) -> str:
         """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
@@ -336,7 +341,8 @@ class Plan:
 
     def _join_counts(self, unchanged: Sequence[str]) -> str:
         verb = "make" if self.is_staged else "change"
-        counts = [f"{self.count(len(self.changes))} to {verb}{describe_partial(self.partial)}", *unchanged]
+        partial = f" ({self.partial:,} in part: {OTHERS_STAY})" if self.partial else ""
+        counts = [f"{self.count(len(self.changes))} to {verb}{partial}", *unchanged]
         counts += [f"{len(self.unreadable):,} could not be read"] if self.unreadable else []
         counts += [f"{len(self.refused):,} refused"] if self.refused else []
         return ": " + ", ".join(counts)
@@ -353,6 +359,8 @@ class Result(enum.StrEnum):
 
 #: the word for what failed without being tried, because the plan refused it
 REFUSED: Final = "refused"
+#: the word for what was applied in part, as an undo leaves what others set since
+IN_PART: Final = "in part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +389,14 @@ class Outcome:
     @property
     def word(self) -> str:
         """Return the result as people and the rows of commands are told it."""
+        if self.is_partial:
+            return IN_PART
         return REFUSED if self.refused else str(self.result)
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether the change was applied in part, as what was set again since stays."""
+        return self.result is Result.APPLIED and self.change.is_partial
 
 
 def for_changes(plan: Plan, call: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
@@ -437,18 +452,15 @@ class Report:
 
     @property
     def words(self) -> Mapping[str, int]:
-        """Return the number of providers by result, those that the plan refused by themselves."""
+        """Return the number of providers by result; refused and done in part are results of their own."""
         numbers = Counter(outcome.word for outcome in self.outcomes)
-        order = (Result.APPLIED, Result.UNCHANGED, Result.FAILED, REFUSED, Result.SKIPPED)
+        order = (Result.APPLIED, IN_PART, Result.UNCHANGED, Result.FAILED, REFUSED, Result.SKIPPED)
         return {str(word): numbers[word] for word in order if numbers[word]}
 
     @property
     def partial(self) -> int:
         """Return how many changes were applied in part, as what was set again since stays."""
-        return sum(
-            outcome.result is Result.APPLIED and outcome.change.reason == OTHERS_STAY
-            for outcome in self.outcomes
-        )
+        return sum(outcome.is_partial for outcome in self.outcomes)
 
     @property
     def is_failed(self) -> bool:
@@ -470,11 +482,7 @@ class Report:
     @property
     def totals(self) -> str:
         """Return the numbers that follow the heading, and why the run stopped itself."""
-        partial = describe_partial(self.partial)
-        counts = [
-            f"{number:,} {word}{partial if word == Result.APPLIED else ''}"
-            for word, number in self.words.items()
-        ]
+        counts = [f"{number:,} {word}" for word, number in self.words.items()]
         told = f": {self.plan.count(len(self.outcomes))}, {', '.join(counts)}" if counts else ""
         return f"{told}; {self.halted}" if self.halted else told
 
@@ -518,11 +526,6 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
     """Decide for one provider or consumer."""
     decision = edit.decide(state)
     return Change(subject, state, decision.after, decision.reason)
-
-
-def describe_partial(number: int) -> str:
-    """Return what follows the number of changes of which so many undo a part only; empty if none does."""
-    return f" ({number:,} in part: {OTHERS_STAY})" if number else ""
 
 
 def count_providers(number: int) -> str:

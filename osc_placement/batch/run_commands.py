@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, Undone, find_undone
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result, describe_partial
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, wrap
@@ -61,7 +61,9 @@ def add_list_options(parser: argparse.ArgumentParser) -> None:
 
 def add_failed_only_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--failed-only``."""
-    parser.add_argument("--failed-only", action="store_true", help="Show only what failed or was refused")
+    parser.add_argument(
+        "--failed-only", action="store_true", help="Show only what failed, was refused, or was done in part"
+    )
 
 
 def add_choice(parser: argparse.ArgumentParser, help: str) -> None:
@@ -130,7 +132,7 @@ class RunList:
                 run.header.edit.title,
                 run.header.selection,
                 run.changes,
-                run.applied,
+                run.whole,
                 run.failed,
                 run.header.server,
                 run.header.started,
@@ -143,8 +145,8 @@ class RunList:
         """Return lines with whole IDs, also those of the runs that were undone.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise, and then how many changes failed or were
-        refused; the last line says so. A cloud has the address without ``http://``.
+        is left out wherever what a run did would be cut otherwise, and then how many changes failed, were
+        refused, or were done in part; the last line says so. A cloud has the address without ``http://``.
         """
         if not self.runs:
             return []
@@ -153,15 +155,15 @@ class RunList:
                 run.header.id,
                 f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
                 _state_of(run, self.undone),
-                f"{run.applied:,}" if run.applied == run.changes else f"{run.applied:,}/{run.changes:,}",
-                f"{run.failed:,}",
+                f"{run.whole:,}" if run.whole == run.changes else f"{run.whole:,}/{run.changes:,}",
+                f"{run.failed + run.partial:,}",
                 cut(printable(run.header.server.partition("://")[2]), max(24, width // 4)),
             ]
             for run in self.runs
         ]
         heads = ["id", "started (UTC)", "state", "applied", "not done", "cloud"]
         left_out = {5} if not with_clouds else {1, 3, 4} if width < _WIDE else set()
-        is_shown = {3: True, 4: any(run.failed for run in self.runs)}
+        is_shown = {3: True, 4: any(run.failed or run.partial for run in self.runs)}
         left_out |= set() if is_shown[4] else {4}
         taken = _measure(heads, rows, left_out)
         whats = [
@@ -199,7 +201,8 @@ class RunList:
                 run.header,
                 run.state if undone is None else f"{undone.state} {undone.runs}",
                 [
-                    f"{run.applied:,} of {run.changes:,} applied{describe_partial(run.partial)}",
+                    f"{run.whole:,} of {run.changes:,} applied",
+                    *([f"{run.partial:,} {IN_PART}"] if run.partial else []),
                     *([f"{run.failed:,} failed or refused"] if run.failed else []),
                 ],
             )
@@ -239,10 +242,9 @@ def read_list(server: str | None, last: int | None, complain: Complain) -> RunLi
 def describe_run(run: Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
-    counts = Counter(ending.word for ending in run.endings.values() if ending.result != Result.APPLIED)
-    counts["without a result"] = len(run.intents) - len(run.endings)
-    numbers = [f"{run.applied:,} of {len(run.intents):,} applied{describe_partial(run.partial)}"]
-    numbers += [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
+    counts = Counter(run.word_of(change) or "without a result" for change in run.intents.values())
+    numbers = [f"{counts.pop(Result.APPLIED, 0):,} of {len(run.intents):,} applied"]
+    numbers += [f"{number:,} {result}" for result, number in sorted(counts.items())]
     return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
 
 
@@ -420,7 +422,7 @@ def name_next_commands(
     :param title: what the run did, if that is not clear
     :param again: the options that a resume has to be given again
     """
-    failed = " --failed-only" if report.counts[Result.FAILED] else ""
+    failed = " --failed-only" if report.counts[Result.FAILED] or report.partial else ""
     commands = {"show": f"{show} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE and not report.is_refused:
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))

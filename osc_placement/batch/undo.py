@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import tee
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.api.consumer import Allocations, Consumer
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # reading a journal needs the edit of an undo
 FOUND_UNDONE: Final = "is as it was before"
 NOT_DONE: Final = "was not changed by the run"
 FORCE_HELPS: Final = "--force undoes the rest of what the run set there"
+FORCE_UNNEEDED: Final = "--force makes no difference: nothing that the run set was changed since"
 #: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
@@ -97,15 +99,12 @@ def describe_refusals(
     :param force: the option, or the command, that undoes them nevertheless
     :param later: as `find_later` returns it
     """
-    runs = ", ".join(f"run {run_id} ({changed})" for run_id, changed in later[:_MOST_LATER])
-    more = f" and {len(later) - _MOST_LATER} more" if len(later) > _MOST_LATER else ""
+    by = _name_later(len(refused), later)
     first = "the later runs first, in this order" if len(later) > 1 else "the later run first"
-    others = len(refused) - sum(changed for _, changed in later)
-    by = f" by {runs}{more}{f', {others} otherwise' if others > 0 else ''}" if runs else ""
     partly = sum(each.has_rest for each in refused)
     them = "it" if len(refused) == 1 else "them"
     whose = them if partly == len(refused) else f"{partly} of them"
-    remedies = [f"undo {first}"] if runs else []
+    remedies = [f"undo {first}"] if later else []
     if partly:
         remedies.append(
             f"use {force}, which also undoes the parts of {whose} that are still as the run left them"
@@ -115,6 +114,27 @@ def describe_refusals(
         f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
         f"{by}; {told}"
     )
+
+
+def describe_rests(names: Sequence[str], number: int, later: Sequence[tuple[str, int]] = ()) -> str:
+    """Return in one line which changes of ``number`` are undone in part, as something was set again since.
+
+    :param later: as `find_later` returns it
+    """
+    return (
+        f"{len(names)} of {number} changes will be undone in part: what was set since"
+        f"{_name_later(len(names), later)} stays, on {_list_names(names)}"
+    )
+
+
+def _name_later(number: int, later: Sequence[tuple[str, int]]) -> str:
+    """Return the runs that set again what ``number`` changes had set, as `find_later` returns them."""
+    if not later:
+        return ""
+    runs = ", ".join(f"run {run_id} ({changed})" for run_id, changed in later[:_MOST_LATER])
+    more = f" and {len(later) - _MOST_LATER} more" if len(later) > _MOST_LATER else ""
+    others = number - sum(changed for _, changed in later)
+    return f" by {runs}{more}{f', {others} otherwise' if others > 0 else ''}"
 
 
 def find_later(
@@ -183,7 +203,10 @@ def _describe_strange(change: Change, now: ProviderState) -> tuple[list[str], li
 
 def name_refused(plan: Plan) -> str:
     """Return the names of some subjects whose changes a plan refuses, and how many more there are."""
-    names = [step.subject.name for step in plan.steps if step.uuid in plan.refused]
+    return _list_names([step.subject.name for step in plan.steps if step.uuid in plan.refused])
+
+
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
 
@@ -215,7 +238,7 @@ class UndoStep(UncheckedEdit):
         back, planned = redo_change(step, state)
         if planned == state:
             # a part that was left when the step was planned is still left
-            stays = step.reason if step.reason == OTHERS_STAY else ""
+            stays = step.reason if step.is_partial else ""
             return Decision(back, stays or (FOUND_UNDONE if back == state else ""))
         if is_half_written(step, state):
             return Decision(back)
@@ -388,7 +411,8 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     """Plan the undo of a run.
 
     Refuse a provider if what the run set there was changed since, with ``force`` only if nothing of it is
-    left to undo; a warning of the plan says how many these are.
+    left to undo; warnings of the plan say how many these are, and with ``force`` where a part is left, or
+    that it makes no difference.
 
     :param later: the runs that were started after it, the last first; none is read unless the warning is to
         name it
@@ -406,6 +430,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     unreadable: dict[str, Exception] = {}
     refused: dict[str, ChangedSince] = {}
     strange: list[tuple[Change, ProviderState]] = []
+    parted: list[tuple[Change, ProviderState]] = []
     shown: dict[str, Change] = {}
     room = find_room(intents) if run.header.kind == APPLY else {}
     for change, reading in zip(changes, read_now(changes, read), strict=True):
@@ -425,11 +450,18 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
             refused[step.uuid] = refusal
             strange.append((change, state))
             shown[step.uuid] = Change(step.subject, reading.state, step.after)
-    warnings = (
-        (describe_refusals(list(refused.values()), len(changes), later=find_later(strange, later)),)
-        if refused
-        else ()
-    )
+        elif step.is_partial:
+            parted.append((change, state))
+    warnings = []
+    later, again = tee(later)
+    if refused:
+        told = find_later(strange, later)
+        warnings.append(describe_refusals(list(refused.values()), len(changes), later=told))
+    if parted:
+        names = [change.subject.name for change, _ in parted]
+        warnings.append(describe_rests(names, len(changes), find_later(parted, again)))
+    if force and changes and not (refused or parted or unreadable):
+        warnings.append(FORCE_UNNEEDED)
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
     edit = UndoEdit(run.header.title_of_undo, facets, force=force)
     plan = Plan(
@@ -438,7 +470,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         unreadable,
         refused,
         edits_of(edit, tuple(steps)),
-        warnings=warnings,
+        warnings=tuple(warnings),
         is_staged=run.header.kind == APPLY,
         found=shown,
     )

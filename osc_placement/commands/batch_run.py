@@ -120,7 +120,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
             self.begin_page()
         if parsed_args.formatter == self.formatter_default:
             write_lines(self.app.stdout, self.page.tell(describe_run(run)))
-        rows = [row for row in rows_of_run(run) if row.is_failed or not parsed_args.failed_only]
+        rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
 
         def make_cells() -> list[tuple[Any, ...]]:
             cells = []

@@ -722,7 +722,7 @@ def show_run(command: Command) -> int:
         # the screen of --watch shows the same run, whatever is started meanwhile
         options.run, options.last = read_chosen(options, command.identify_cloud, None).id, False
     run = journal.read(options.run, command.execution.directory)
-    rows = [row for row in rows_of_run(run) if row.is_failed or not options.failed_only]
+    rows = [row for row in rows_of_run(run) if row.is_incomplete or not options.failed_only]
 
     def make_rows() -> list[Document]:
         return [recorded_row(row) for row in rows]

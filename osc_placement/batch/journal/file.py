@@ -26,6 +26,7 @@ from osc_placement.batch.journal.run import (
     JournalError,
     Run,
     Summary,
+    name_done,
     name_refused,
     parse,
 )
@@ -314,8 +315,11 @@ def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[st
         summary = json.loads(last)["summary"]
         check_types(summary, _SUMMARY)
         check_types(summary, _MORE_OF_SUMMARY, optional=True)
-        if summary["state"] == "refused":  # as earlier versions called it, whatever was applied
+        # earlier versions called it so, whatever was applied, or in part
+        if summary["state"] == "refused":
             summary["state"] = name_refused(summary["applied"])
+        elif summary["state"] == "done":
+            summary["state"] = name_done(summary.get("partial") or 0)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     return {name: summary.get(name) or 0 for name in (*_SUMMARY, *_MORE_OF_SUMMARY)}

@@ -16,13 +16,14 @@ from osc_placement.batch.journal.record import (
     edit_from_json,
     selection_from_json,
 )
-from osc_placement.batch.plan import OTHERS_STAY, REFUSED, Change, Edit, Result
+from osc_placement.batch.plan import IN_PART, REFUSED, Change, Edit, Result
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
     from osc_placement.batch.selection import Selection
 
 VERSION: Final = 1
+_PARTLY_DONE: Final = "partly done"
 _SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "keeps_managed": bool, "kind": str}
 
 
@@ -87,7 +88,7 @@ class Ending:
 
     @property
     def word(self) -> str:
-        """Return the result as people and the rows of commands are told it."""
+        """Return the result in a word."""
         return REFUSED if self.refused else str(self.result)
 
 
@@ -106,6 +107,11 @@ class Summary:
     applied: int
     failed: int
     partial: int = 0
+
+    @property
+    def whole(self) -> int:
+        """Return how many changes were applied, and not in part only."""
+        return self.applied - self.partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class Run:
         if not self.is_planned:
             return "not begun"
         if not self.pending:
-            return "done"
+            return name_done(self.partial)
         return name_refused(self.applied) if self.is_refused else "unfinished"
 
     @property
@@ -180,9 +186,16 @@ class Run:
     def partial(self) -> int:
         """Return how many changes were applied in part, as an undo leaves what others set since."""
         return sum(
-            ending.result is Result.APPLIED and self.intents[uuid].reason == OTHERS_STAY
+            ending.result is Result.APPLIED and self.intents[uuid].is_partial
             for uuid, ending in self.endings.items()
         )
+
+    def word_of(self, change: Change) -> str:
+        """Return the result of a change as people are told it; empty if it has none."""
+        ending = self.endings.get(change.uuid)
+        if ending is None:
+            return ""
+        return IN_PART if change.is_partial and ending.result is Result.APPLIED else ending.word
 
     @property
     def summary(self) -> Summary:
@@ -226,7 +239,12 @@ class Undone:
 
 def name_refused(applied: int) -> str:
     """Return the state of a run of which so many changes were applied, and all others are refused."""
-    return "partly done" if applied else "refused"
+    return _PARTLY_DONE if applied else "refused"
+
+
+def name_done(partial: int) -> str:
+    """Return the state of a run that has nothing left to do, and did so many changes in part."""
+    return _PARTLY_DONE if partial else "done"
 
 
 def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:

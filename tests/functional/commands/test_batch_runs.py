@@ -625,8 +625,34 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     assert rows[stranger]["error"] == (
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
     )
-    assert openstack.run(*RUN, "undo", run, "--yes", "--force").status == 3
+    forced = openstack.run(*RUN, "undo", run, "--yes", "--force")
+    assert forced.status == 3
     assert rack.ratios() == {16.0, 9.0}
+
+
+def test_forced_undo_tells_what_it_leaves(openstack, rack):
+    """The hosts and the later run are named before, and the run of the undo is not shown as done."""
+    openstack.run(
+        *BATCH, "inventory", "set", "VCPU:reserved=2", "VCPU:allocation_ratio=4", *rack.select, "--yes"
+    )
+    run = last_run(openstack)["id"]
+    name = rack.client.show_provider(rack.hosts[0])["name"]
+    openstack.run(*RATIO, "VCPU=9", "--in-tree", rack.hosts[0], "--yes")
+    later = last_run(openstack)["id"]
+    result = openstack.run(*RUN, "undo", run, "--yes", "--force", "-f", "json")
+    told = f"1 of 4 changes will be undone in part: what was set since by run {later} (1) stays, on {name}"
+    assert f"Warning: {told}\n" in result.err
+    assert ": 4 resource providers, 3 applied, 1 in part\n" in result.err
+    assert sorted(row["result"] for row in result.json) == ["applied"] * 3 + ["in part"]
+    undo = last_run(openstack)
+    assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 3)
+    (row,) = openstack.run(*RUN, "show", undo["id"], "--failed-only", "-f", "json").json
+    assert (row["uuid"], row["result"]) == (rack.hosts[0], "in part")
+    assert row["error"] == "changed since; what others set stays"
+    again = openstack.run(*RUN, "undo", undo["id"], "--force", "--dry-run", "-f", "json")
+    assert again.err.startswith(
+        "Warning: --force makes no difference: nothing that the run set was changed since"
+    )
 
 
 def test_resume_repeats_failed_changes(openstack, rack):

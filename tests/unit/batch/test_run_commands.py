@@ -32,16 +32,17 @@ class Runs:
         """Return the ID of a run that sets the ratio everywhere."""
         return self._make(RatioEdit({"VCPU": ratio}))
 
-    def set_fields(self, **fields):
-        """Return the ID of a run that sets fields of the inventory everywhere."""
-        return self._make(InventoryEdit({"VCPU": fields}))
+    def set_fields(self, *names, **fields):
+        """Return the ID of a run that sets fields of the inventory of some providers, or everywhere."""
+        return self._make(InventoryEdit({"VCPU": fields}), names)
 
     def add_traits(self, *names):
         """Return the ID of a run that adds traits everywhere."""
         return self._make(TraitEdit("add", frozenset(names)))
 
-    def _make(self, edit):
-        plan = make_plan(edit, read_with(self.cloud)(self.cloud.providers, edit.facets))
+    def _make(self, edit, names=()):
+        providers = [each for each in self.cloud.providers if not names or each.name in names]
+        plan = make_plan(edit, read_with(self.cloud)(providers, edit.facets))
         return record(self.cloud, journal.state_directory(), plan).stem
 
     def undo(self, run_id, *, force=False):
@@ -148,13 +149,40 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     run = runs.set_fields(reserved=1, allocation_ratio=4.0)
     runs.cloud.touch("b", inventories={"VCPU": processors(4.0)["VCPU"] | {"reserved": 2}})
     plan = plan_undo(journal.read(run), read_with(runs.cloud), force=True)
-    told = " (1 in part: changed since; what others set stays)"
-    assert plan.totals == f": 3 resource providers to change{told}"
+    told = "changed since; what others set stays"
+    assert plan.totals == f": 3 resource providers to change (1 in part: {told})"
     undo = runs.undo(run, force=True)
-    assert list_states() == [("partly undone", undo), ("done", "")]
+    assert list_states() == [("partly undone", undo), ("partly done", "")]
     assert state_of(run) == f"partly undone: 2 of 3, by run {undo}"
-    assert describe_run(journal.read(undo))[-1] == f"changes:   3 of 3 applied{told}"
-    assert f"changes:   3 of 3 applied{told}" in read_list(None, None, pytest.fail).describe(200)
+    assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 in part"
+    listed = read_list(None, None, pytest.fail)
+    assert "changes:   2 of 3 applied, 1 in part" in listed.describe(200)
+    assert listed.draw(200, with_clouds=False)[-1].split()[4:8] == ["partly", "done", "2/3", "1"]
+    assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 2, 0)]
+    (row,) = [row for row in rows_of_run(journal.read(undo)) if row.is_incomplete]
+    assert (row.change.subject.name, row.result, row.reason) == ("b", "in part", told)
+
+
+def test_forced_undo_names_what_stays_in_part_and_who_changed_it(runs):
+    """The operator need not look for the hosts, nor for the run that stands in the way."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    later = runs.set_fields("b", reserved=2)
+    runs.cloud.touch("c", inventories={"VCPU": processors(4.0)["VCPU"] | {"reserved": 3}})
+    job = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
+    (told,) = job.plan.warnings
+    by = f"by run {later} (1), 1 otherwise"
+    assert told == f"2 of 3 changes will be undone in part: what was set since {by} stays, on b, c"
+
+
+def test_force_that_makes_no_difference_is_told(runs):
+    """An operator who forces expects that something is in the way."""
+    run = runs.set_ratio(4.0)
+    told = "--force makes no difference: nothing that the run set was changed since"
+    assert service.undo(runs.cloud, run, read_with(runs.cloud), force=True).plan.warnings == (told,)
+    assert service.undo(runs.cloud, run, read_with(runs.cloud)).plan.warnings == ()
+    runs.touch(9.0, "a")
+    (other,) = service.undo(runs.cloud, run, read_with(runs.cloud), force=True).plan.warnings
+    assert other.startswith("1 of 3 changes will not be undone")
 
 
 def test_forced_undo_that_leaves_a_part_ends_with_status_3(runs):
@@ -163,7 +191,7 @@ def test_forced_undo_that_leaves_a_part_ends_with_status_3(runs):
     runs.cloud.touch("b", inventories={"VCPU": processors(4.0)["VCPU"] | {"reserved": 2}})
     job = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
     report = execute_plan(runs.cloud, job.plan)
-    assert report.totals.startswith(": 3 resource providers, 3 applied (1 in part: ")
+    assert report.totals == ": 3 resource providers, 2 applied, 1 in part"
     assert report.exit_status == EXIT_PARTIAL
     job = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
     assert not job.is_needed
