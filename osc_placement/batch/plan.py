@@ -477,7 +477,10 @@ class Report:
     @property
     def heading(self) -> str:
         """Return what was done, without numbers."""
-        return f"{'' if self.outcomes else 'Nothing to do: '}{self.plan.edit.title}"
+        if not self.outcomes:
+            return f"Nothing to do: {self.plan.edit.title}"
+        is_vain = self.is_untouched and self.exit_status != EXIT_DONE
+        return f"{'Nothing was changed: ' if is_vain else ''}{self.plan.edit.title}"
 
     @property
     def totals(self) -> str:

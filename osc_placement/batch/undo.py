@@ -504,7 +504,7 @@ def _undo_step(
         return Change(subject, state, back, OTHERS_STAY), None
     refusal = ChangedSince(subject.name, *describe_difference(left, state), remedy="", has_rest=has_rest)
     # what is as it was before already is no part of the step
-    return Change(subject, left, undo_change(change, left)[0], "changed since"), refusal
+    return Change(subject, left, undo_change(change, left)[0]), refusal
 
 
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:

@@ -223,7 +223,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                     parsed_args,
                     rows_of_plan(plan),
                     PLAN_COLUMNS,
-                    lambda: [show(plan, step) for step in steps],
+                    lambda: [show(plan, step, _refusal(plan, step)) for step in steps],
                     is_plan=True,
                     more=SEE_ALL,
                 )
@@ -262,8 +262,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
         if not job.is_needed:
-            self._summarized = job.plan
-            return execute_plan(self.client, job.plan)
+            report = execute_plan(self.client, job.plan)
+            self._summarized = report if report.is_failed else job.plan
+            return report
         pace = service.Pace(
             concurrency=parsed_args.concurrency,
             rate=parsed_args.throttle,
@@ -396,7 +397,7 @@ def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
     facets = plan.edit.facets
     before = StateColumn(_state_cell(shown.before, facets), (each.before for each in found))
     after = StateColumn(_state_cell(shown.after, facets), (each.after for each in found))
-    return step.uuid, step.subject.name, before, after, _reason(plan, step, note)
+    return step.uuid, step.subject.name, before, after, _reason(step, note)
 
 
 def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
@@ -409,9 +410,13 @@ def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
 def _flat_cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
     shown = plan.show(step)
     gone, come = describe_difference(shown.before, shown.after)
-    return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(plan, step, note)
+    return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(step, note)
 
 
-def _reason(plan: Plan, step: Change, note: str) -> str:
-    refusal = plan.refused.get(step.uuid)
-    return "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "", note)))
+def _reason(step: Change, note: str) -> str:
+    return "; ".join(filter(None, (step.reason, note)))
+
+
+def _refusal(plan: Plan, step: Change) -> str:
+    """Return why a plan refuses a step; a report has that in its column of errors."""
+    return f"refused: {plan.refused[step.uuid]}" if step.uuid in plan.refused else ""

@@ -346,6 +346,26 @@ def test_saved_plan_tells_what_moved_and_replans_it(openstack, rack):
     assert rack.ratios() == {4.0}
 
 
+def test_saved_plan_that_is_refused_whole_says_that_nothing_was_changed(openstack, rack):
+    """Every time, on the line that ends the command; a plan that is shown has changed nothing anyway."""
+    path = openstack.home / "refused.json"
+    shrink = (*BATCH, "inventory", "set", "VCPU:total=1", *rack.select)
+    assert openstack.run(*shrink, "--plan-out", path).status == 0
+    consumers = [claim(rack, host, 8) for host in rack.hosts]
+    try:
+        told = "inventory set VCPU:total=1: 4 resource providers, 4 refused"
+        for _ in range(2):
+            result = openstack.run(*BATCH, "apply", path, "--replan", "--yes", "-f", "json")
+            assert (result.status, result.err.splitlines()[-1]) == (3, f"Nothing was changed: {told}")
+            assert {(row["result"], row["reason"]) for row in result.json} == {("refused", "")}
+        shown = openstack.run(*BATCH, "apply", path, "--replan", "--dry-run", "-f", "json")
+        assert "Nothing was changed" not in shown.err
+        assert all(row["reason"].startswith("refused: VCPU would be over capacity") for row in shown.json)
+    finally:
+        for consumer in consumers:
+            rack.client.delete_allocations(consumer)
+
+
 def test_saved_plan_lists_ten_that_moved(openstack, rack):
     """The others are counted."""
     names = [f"{rack.aggregate[:8]}-more{number:02}" for number in range(12)]
@@ -625,9 +645,13 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     assert rows[stranger]["error"] == (
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
     )
+    assert rows[stranger]["reason"] == ""
     forced = openstack.run(*RUN, "undo", run, "--yes", "--force")
     assert forced.status == 3
     assert rack.ratios() == {16.0, 9.0}
+    again = openstack.run(*RUN, "undo", run, "--yes", "--force")
+    assert (again.status, again.err.count("no part of it is still as the run left it")) == (3, 1)
+    assert again.err.splitlines()[-1].startswith(f"Nothing was changed: undo of {run} (ratio set VCPU=4.0): ")
 
 
 def test_forced_undo_tells_what_it_leaves(openstack, rack):
