@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle
+from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle, wrap_fact
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
@@ -152,8 +152,12 @@ class Page:
         return lines + self._tell_once(more) if rows and table is None else lines
 
     def tell(self, facts: Sequence[str]) -> list[str]:
-        """Return facts, one in a line."""
-        return self._take(facts, len(facts), "more")
+        """Return facts, each whole and in lines of its own."""
+        lines = [printable(fact) for fact in facts]
+        if self.width is not None:
+            lines = [line for fact in lines for line in wrap_fact(fact, self.width)]
+            self._left -= len(lines)
+        return lines
 
     def complain(
         self,

@@ -18,7 +18,7 @@ from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import align, cut, cut_middle, wrap
+from osc_placement.terminal.lines import align, cut, cut_middle, wrap_fact
 from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import read_positive
 
@@ -30,7 +30,8 @@ LIST_COLUMNS: Final = (
 _MOST_DAYS: Final = 500_000
 #: the width from which on a list of all clouds has all columns
 _WIDE: Final = 120
-#: characters of the ID of an undone run that are shown at least
+#: characters of what a run did, and of the ID of an undone run, that are shown at least
+_LEAST_WHAT: Final = 12
 _LEAST_ID: Final = 6
 
 Complain = Callable[[JournalError], None]
@@ -206,7 +207,7 @@ class RunList:
                     *([f"{run.failed:,} failed or refused"] if run.failed else []),
                 ],
             )
-            lines += [*([""] if lines else []), *(part for fact in facts for part in wrap(fact, width))]
+            lines += [*([""] if lines else []), *(part for fact in facts for part in wrap_fact(fact, width))]
         return lines
 
 
@@ -217,10 +218,13 @@ def _measure(heads: Sequence[str], rows: Sequence[Sequence[str]], left_out: Set[
 
 
 def _describe_edit(header: Header, width: int) -> str:
-    """Return what a run did: of an undo the run that it undoes, and what that did if it fits."""
+    """Return what a run did, without its middle if that is too long, as summaries have it.
+
+    Of an undo it is the run that is undone, and what that did if it fits.
+    """
     title = printable(header.edit.title)
     if not header.undoes or len(title) <= width:
-        return title
+        return cut_middle(title, max(_LEAST_WHAT, width))
     before = "undo of "
     return before + cut_middle(header.undoes, max(_LEAST_ID, width - len(before)))
 

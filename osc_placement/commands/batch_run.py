@@ -42,7 +42,7 @@ from osc_placement.commands.batch_options import add_drop_managed, add_execution
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import UsageError
 from osc_placement.state.read import judge_again
-from osc_placement.terminal.screen import screen_of, tell, write_lines
+from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
 _SEE: Final = "(see: openstack resource provider batch run list)"
@@ -119,7 +119,9 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         if parsed_args.watch is not None:
             self.begin_page()
         if parsed_args.formatter == self.formatter_default:
-            write_lines(self.app.stdout, self.page.tell(describe_run(run)))
+            facts = describe_run(run)
+            is_narrow = is_terminal(self.app.stdout)
+            write_lines(self.app.stdout, self.page.tell(facts) if is_narrow else facts)
         rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
 
         def make_cells() -> list[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _CUT: Final = "..."
+_LABEL: Final = re.compile(r"[a-z]+: +")
 #: a command that an operator can paste, which ends a text
 _COMMAND: Final = re.compile(r"[:;] ((?:openstack|placement-[a-z]+) (?:[^:;()]|:(?! ))*)$")
 
@@ -46,6 +47,24 @@ def wrap(text: str, width: int) -> list[str]:
 def wrap_each(text: str, width: int) -> list[str]:
     """Return the lines of a text, each broken as by `wrap`."""
     return [part for line in text.split("\n") for part in wrap(line, width)]
+
+
+def wrap_fact(fact: str, width: int) -> list[str]:
+    """Return a fact in lines that end between words; those below the first begin below the text of its label.
+
+    Words are whole, such as IDs and paths: a terminal breaks one that is longer than a line, and copies it as
+    one.
+    """
+    label = _LABEL.match(fact)
+    return textwrap.wrap(
+        fact,
+        width,
+        subsequent_indent=" " * (label.end() if label else 0),
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
 
 
 def fit_commands(lines: Sequence[str], width: int) -> list[str]:

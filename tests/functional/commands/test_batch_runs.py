@@ -2,6 +2,8 @@
 """Batches that are selected, saved, stopped, resumed and undone: the real command against a real server."""
 
 import json
+import os
+import pty
 import re
 import resource
 import signal
@@ -791,15 +793,18 @@ def test_runs_of_other_clouds_are_listed_if_asked_for(openstack, rack):
 
 
 def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
-    """What is long is cut at the end of the line."""
+    """What is long is cut in its middle."""
     openstack.run(*RATIO, "VCPU=4", "MEMORY_MB=1.25", *rack.select, "--yes")
+    fields = ("VCPU:total=8", "VCPU:reserved=2", "MEMORY_MB:total=4096", "MEMORY_MB:reserved=512")
+    openstack.run(*BATCH, "inventory", "set", *fields, *rack.select, "--yes")
     run = last_run(openstack)
     for options in ((), ("--all-clouds",)):
         shown, status = run_on_terminal(openstack, *RUN, "list", *options, columns=80)
         lines = shown.splitlines()
         assert (status, max(map(len, lines)) <= 80) == (0, True)
         assert lines[0].startswith("id ")
-        assert any(line.startswith(f"{run['id']}  ") for line in lines)
+        (line,) = [line for line in lines if line.startswith(f"{run['id']}  ")]
+        assert re.search(r"  inventory.*\.\.\..*=512$", line)
         assert ("cloud" in lines[0].split()) == bool(options)
 
 
@@ -956,6 +961,31 @@ def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
     assert "| +COMPUTE_NODE |" in lines[-2]
     rows = openstack.run(*RUN, "show", run["id"], "--failed-only", "-f", "json").json
     assert [(row["uuid"], row["before"], row["after"]) for row in rows] == [(host, "", "COMPUTE_NODE")]
+
+
+def test_run_shows_whole_ids_and_commands_on_a_narrow_terminal(openstack, rack):
+    """They are wrapped; a pipe gets a line for each fact, even if standard error is a terminal."""
+    fields = ("VCPU:total=8", "VCPU:allocation_ratio=4", "MEMORY_MB:total=4096", "MEMORY_MB:reserved=512")
+    openstack.run(*BATCH, "inventory", "set", *fields, *rack.select, "--yes")
+    run = last_run(openstack)
+    undos = []
+    for ratio in (9.0, 4.0):
+        set_ratio(rack, rack.hosts[0], ratio)
+        openstack.run(*RUN, "undo", run["id"], "--yes")
+        undos.append(last_run(openstack)["id"])
+    told = f"state:     undone by run {undos[0]} (3) and run {undos[1]} (1)"
+    shown, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=60)
+    assert max(map(len, shown.splitlines())) <= 60
+    facts = " ".join(shown.partition("+--")[0].split())
+    assert f"command: {run['what']} selection: " in facts
+    assert " ".join(told.split()) in facts
+    master, theirs = pty.openpty()
+    process = openstack.start(*RUN, "show", run["id"], stdout=subprocess.PIPE, stderr=theirs)
+    lines = process.communicate(timeout=60)[0].splitlines()
+    assert told in lines
+    assert f"command:   {run['what']}" in lines
+    os.close(master)
+    os.close(theirs)
 
 
 def test_changes_of_sets_are_signed_in_tables(openstack, rack):

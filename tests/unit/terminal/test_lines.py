@@ -13,6 +13,7 @@ from osc_placement.terminal.lines import (
     fit_middle,
     wrap,
     wrap_each,
+    wrap_fact,
 )
 
 
@@ -85,3 +86,15 @@ def test_last_column_is_cut_and_the_others_are_whole():
         "id                      what",
         "20261121T152452-057d23  ratio set VCP...",
     ]
+
+
+def test_fact_is_wrapped_below_its_text_with_whole_words():
+    """An ID or a path is never broken, even if it is longer than a line."""
+    path = "/srv/" + "x" * 30
+    assert wrap_fact(f"command:   apply {path} by run 20261121T152452-057d23", 34) == [
+        "command:   apply",
+        f"           {path}",
+        "           by run",
+        "           20261121T152452-057d23",
+    ]
+    assert wrap_fact("state:     done", 34) == ["state:     done"]
