@@ -300,22 +300,34 @@ def delete_runs(
     options: argparse.Namespace,
     identify_server: Callable[[], str],
     complain: Complain,
+    confirm: Callable[[str], None],
     stdout: TextIO | None,
     stderr: TextIO | None,
 ) -> int:
     """Delete the runs that are named, or those that are old enough; return the exit status.
 
-    ``identify_server`` returns the address of placement, as journals have it.
+    :param identify_server: returns the address of placement, as journals have it
+    :param confirm: asks a question, and raises an error unless the answer is yes
     """
     errors: list[JournalError] = []
+    chosen: list[str] = []
     deleted: set[str] = set()
     undoable = _count_undoable()
     for named in options.run or _find_older(options.older_than, identify_server(), complain):
         try:
-            # the same run may be named twice
-            if (run_id := journal.complete_id(named)) not in deleted:
-                journal.delete(run_id)
-                deleted.add(run_id)
+            chosen.append(journal.complete_id(named))
+        except JournalError as error:
+            errors.append(error)
+    # the same run may be named twice
+    chosen = list(dict.fromkeys(chosen))
+    if chosen:
+        lost = sum(undoable.get(run_id, 0) for run_id in chosen)
+        what = f"run {chosen[0]}" if len(chosen) == 1 else _count_runs(len(chosen))
+        confirm(f"Delete {what}{f', of which {_count_changes(lost)} can still be undone' if lost else ''}?")
+    for run_id in chosen:
+        try:
+            journal.delete(run_id)
+            deleted.add(run_id)
         except JournalError as error:
             errors.append(error)
     if len(errors) == 1 and not deleted:
@@ -324,7 +336,7 @@ def delete_runs(
         complain(each)
     status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
     lost = sum(undoable.get(run_id, 0) for run_id in deleted)
-    warning = f"; {lost:,} change{'' if lost == 1 else 's'} can no longer be undone" if lost else ""
+    warning = f"; {_count_changes(lost)} can no longer be undone" if lost else ""
     if options.older_than:
         print(f"{_count_runs(len(deleted))} deleted{warning}", file=stdout)
     elif deleted:
@@ -341,6 +353,10 @@ def _count_undoable() -> dict[str, int]:
     for run_id, found in undone.items():
         counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
     return counts
+
+
+def _count_changes(number: int) -> str:
+    return f"{number:,} change{'' if number == 1 else 's'}"
 
 
 def _count_runs(number: int) -> str:

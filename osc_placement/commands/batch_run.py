@@ -40,8 +40,9 @@ from osc_placement.commands.batch_execution import (
 )
 from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
 from osc_placement.commands.watching import WatchedCommand
-from osc_placement.errors import UsageError
+from osc_placement.errors import PlacementError, UsageError
 from osc_placement.state.read import judge_again
+from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
@@ -255,10 +256,11 @@ class UndoRun(_RunCommand):
         return replace(job, plan=plan)
 
 
-class DeleteRun(_JournalCommand):
+class DeleteRun(ConfirmedCommand, _JournalCommand):
     """Delete the journals of runs, which can then be neither resumed nor undone.
 
-    A run that is under way is not deleted.
+    A run that is under way is not deleted. On a terminal, the command asks for confirmation; elsewhere it
+    needs ``--yes``.
     """
 
     exit_statuses = (
@@ -269,13 +271,24 @@ class DeleteRun(_JournalCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_delete_options(parser, f"ID of a run, or its beginning {_SEE}")
+        parser.add_argument(
+            "--yes",
+            action="store_true",
+            help="Do not ask for confirmation; without a terminal it is needed",
+        )
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         check_deletion(parsed_args)
+        if not (parsed_args.yes or self.is_attended()):
+            raise PlacementError("Nothing was deleted: without a terminal to confirm on, give --yes")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        def agree(question: str) -> None:
+            if not parsed_args.yes:
+                self.confirm(question)
+
         status = delete_runs(
-            parsed_args, self.identify_cloud, self.complain, self.app.stdout, self.app.stderr
+            parsed_args, self.identify_cloud, self.complain, agree, self.app.stdout, self.app.stderr
         )
         self.exit_status = status or self.exit_status

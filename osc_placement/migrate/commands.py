@@ -777,9 +777,16 @@ def _confirm_plan(command: Command, plan: Plan) -> Page | None:
 
 
 def delete_runs(command: Command) -> int:
-    """Run ``placement-migrate run delete``."""
+    """Run ``placement-migrate run delete``: on a terminal ask first, unless ``--yes`` is given."""
     errors = list[Exception]()
-    status = delete_journals(command.options, command.identify_cloud, errors.append, sys.stdout, sys.stderr)
+
+    def agree(question: str) -> None:
+        if is_attended(sys.stdin, sys.stderr) and not command.options.yes:
+            confirm(question, sys.stdin, sys.stderr)
+
+    status = delete_journals(
+        command.options, command.identify_cloud, errors.append, agree, sys.stdout, sys.stderr
+    )
     for error in errors:
         _complain(error)
     return status or (EXIT_PARTIAL if errors else EXIT_DONE)

@@ -175,8 +175,9 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``placement-migrate``."""
     parser: argparse.ArgumentParser = BriefParser(
         prog="placement-migrate",
-        description="Bring placement in line with nova. Only 'run undo' and 'decommission --delete' "
-        "ask for confirmation, on a terminal; --dry-run of the migrations shows what would change.",
+        description="Bring placement in line with nova. Only 'run undo', 'run delete' and "
+        "'decommission --delete' ask for confirmation, on a terminal; --dry-run of the migrations shows "
+        "what would change.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
@@ -678,4 +679,5 @@ def _add_runs(subparsers: Subparsers) -> None:
     action.set_defaults(act=commands.undo_run, check=check_choice)
     action = actions.add_parser("delete", help="delete the journals of runs")
     add_delete_options(action, _RUN_HELP)
+    _add_yes(action)
     action.set_defaults(act=commands.delete_runs, check=check_deletion)

@@ -899,15 +899,22 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     for ratio in (4, 5):
         openstack.run(*RATIO, f"VCPU={ratio}", *rack.select, "--yes")
         runs.append(last_run(openstack)["id"])
-    result = openstack.run(*RUN, "delete", runs[0], "nothing")
+    result = openstack.run(*RUN, "delete", runs[0])
+    told = "Nothing was deleted: without a terminal to confirm on, give --yes\n"
+    assert (result.status, result.out, result.err) == (1, "", told)
+    result = openstack.run(*RUN, "delete", runs[0], "nothing", "--yes")
     assert (result.status, result.out) == (3, "")
     assert result.err.startswith("There is no run 'nothing' in ")
     assert result.err.endswith(f"Deleted run {runs[0]}; 4 changes can no longer be undone\n")
-    assert openstack.run(*RUN, "delete", runs[0]).status == 1
+    assert openstack.run(*RUN, "delete", runs[0], "--yes").status == 1
     for days in ("1", "9" * 19):
-        assert openstack.run(*RUN, "delete", "--older-than", days).out == "0 runs deleted\n"
+        assert openstack.run(*RUN, "delete", "--older-than", days, "--yes").out == "0 runs deleted\n"
     assert last_run(openstack)["id"] == runs[1]
-    result = openstack.run(*RUN, "delete", runs[1][:-1])
+    shown, status = run_on_terminal(openstack, *RUN, "delete", runs[1], columns=120, answer="n\n")
+    question = f"Delete run {runs[1]}, of which 4 changes can still be undone? [y/N]"
+    assert (question in shown, "not confirmed" in shown, status) == (True, True, 1)
+    assert last_run(openstack)["id"] == runs[1]
+    result = openstack.run(*RUN, "delete", runs[1][:-1], "--yes")
     told = f"Deleted run {runs[1]}; 4 changes can no longer be undone\n"
     assert (result.status, result.out, result.err) == (0, "", told)
     assert not {row["id"] for row in openstack.run(*RUN, "list", "-f", "json").json}.intersection(runs)

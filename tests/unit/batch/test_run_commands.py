@@ -345,12 +345,31 @@ def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
     assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 refused"
 
 
-def delete(*run_ids):
+def delete(*run_ids, confirm=lambda _question: None):
     """Delete runs; return what is said of it."""
     err = io.StringIO()
     options = SimpleNamespace(run=run_ids, older_than=None)
-    assert delete_runs(options, pytest.fail, pytest.fail, None, err) == 0
+    assert delete_runs(options, pytest.fail, pytest.fail, confirm, None, err) == 0
     return err.getvalue()
+
+
+def test_runs_are_deleted_when_that_is_confirmed(runs):
+    """The question says how many changes could still be undone; without a yes every run is kept."""
+    first, last = runs.set_ratio(4.0), runs.set_ratio(2.0)
+    asked = []
+
+    def refuse(question):
+        asked.append(question)
+        raise PlacementError("not confirmed")
+
+    for names in ((first, first), (first, last)):
+        with pytest.raises(PlacementError, match="not confirmed"):
+            delete(*names, confirm=refuse)
+    assert asked == [
+        f"Delete run {first}, of which 3 changes can still be undone?",
+        "Delete 2 runs, of which 6 changes can still be undone?",
+    ]
+    assert len(list_states()) == 2
 
 
 def test_deletion_of_runs_tells_how_many_changes_can_no_longer_be_undone(runs):

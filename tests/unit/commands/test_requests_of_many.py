@@ -125,7 +125,7 @@ TABLE = [
     ),
     (f"{BATCH} run list", "", []),
     (f"{BATCH} run list", "--all-clouds", []),
-    (f"{BATCH} run delete", "--older-than 1", []),
+    (f"{BATCH} run delete", "--older-than 1 --yes", []),
     (
         "allocation candidate explain",
         "--resource VCPU=1",
