@@ -103,7 +103,7 @@ class NeutronDatabase:
     def _list_ports(self) -> Iterator[Port]:
         database = self._database
         bandwidth = self._read_rules("qos_minimum_bandwidth_rules", "min_kbps")
-        packet_rate: Mapping[str, Sequence[Rule]] = {}
+        packet_rate: Mapping[str, Sequence[Rule]] | None = None
         # since Yoga
         if database.columns("qos_minimum_packet_rate_rules"):
             packet_rate = self._read_rules("qos_minimum_packet_rate_rules", "min_kpps")
@@ -116,7 +116,7 @@ class NeutronDatabase:
         segments = self._read_segments()
         for row in self._read_bindings():
             policy = of_port.get(row["id"]) or of_network.get(row["network_id"]) or ""
-            rules = bandwidth.get(policy, ()), packet_rate.get(policy, ())
+            rules = bandwidth.get(policy, ()), None if packet_rate is None else packet_rate.get(policy, ())
             yield _make_port(row, rules, segments.get(row["network_id"], ()), devices.get(row["id"], ""))
 
     def _read_rules(self, table: str, amount: str) -> Mapping[str, Sequence[Rule]]:
@@ -265,7 +265,10 @@ def _make_profile(port: Port, allocation: Allocation, row: RowMapping | None) ->
 
 
 def _make_port(
-    row: RowMapping, rules: tuple[Sequence[Rule], Sequence[Rule]], segments: Sequence[str | None], device: str
+    row: RowMapping,
+    rules: tuple[Sequence[Rule], Sequence[Rule] | None],
+    segments: Sequence[str | None],
+    device: str,
 ) -> Port:
     """Return the port of a row; its error says what is wrong with it."""
     document: dict[str, Any] = {

@@ -185,7 +185,7 @@ def describe_request(
     port: str,
     vnic_type: str,
     bandwidth: Sequence[Rule],
-    packet_rate: Sequence[Rule],
+    packet_rate: Sequence[Rule] | None,
     physical_networks: Sequence[str | None],
     known: Collection[str] = (),
 ) -> Document | None:
@@ -194,6 +194,7 @@ def describe_request(
     The id of a group depends on the order in which neutron's database gives the rules. An order that gives
     one of ``known`` is used, or else the order here.
 
+    :param packet_rate: None for a neutron of before Yoga, whose requests are in the format with one group
     :param physical_networks: of the segments of its network, in order; None for one without
     :param known: ids of groups in its binding profile
     :raises KeyError: a rule has a direction that neutron does not know
@@ -211,6 +212,8 @@ def describe_request(
         resources = {_PACKET_RATE[rule.direction]: rule.amount for rule in packet_rate}
         name = _name_group(port, packet_rate, known)
         groups.append({"id": name, "required": [vnic], "resources": resources})
+    if groups and packet_rate is None:
+        return {key: groups[0][key] for key in ("required", "resources")}
     return {"request_groups": groups, "same_subtree": [group["id"] for group in groups]} if groups else None
 
 

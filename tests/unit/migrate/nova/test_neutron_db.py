@@ -39,6 +39,7 @@ def read(tmp_path):
 
     def make(schema=STEIN, **rows):
         path = tmp_path / "neutron.db"
+        path.unlink(missing_ok=True)
         engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
         with engine.begin() as connection:
             for table, columns in schema.items():
@@ -86,6 +87,16 @@ def test_later_tables_are_read_where_they_are(read):
     )
     assert [dict(group.resources) for group in port.groups][1] == {"NET_PACKET_RATE_KILOPACKET_PER_SEC": 50}
     assert port.device_profile == "smartnic"
+
+
+def test_profile_of_a_neutron_of_before_yoga_names_one_provider(read):
+    """Its requests have one group without an id, and so have those of its API."""
+    (port,) = read()
+    assert (port.is_grouped, [group.id for group in port.groups]) == (False, [PORT])
+    later = {"qos_minimum_packet_rate_rules": ("id", "qos_policy_id", "direction", "min_kpps")}
+    (port,) = read({**STEIN, **later})
+    assert port.is_grouped
+    assert [group.id for group in port.groups] != [PORT]
 
 
 def test_binding_without_a_status_is_the_only_one(read):
