@@ -426,6 +426,17 @@ def test_dry_run_says_that_neutrons_database_will_be_written(neutron, held_port,
     assert (done.returncode, again.returncode, "written" in again.stdout) == (0, 0, False)
 
 
+def test_online_data_migrations_write_to_neutrons_database(neutron, held_port, migrate_json):
+    """Nothing is left to do afterwards."""
+    instance, port = held_port()
+    access = ("--neutron-db", neutron.database, "online_data_migrations")
+    document, status = migrate_json(*access)
+    assert (found(document), status) == ({instance: "port with a resource request"}, 2)
+    document, status = migrate_json(*access, "--write-neutron-db")
+    assert (document["findings"], status) == ([], 0)
+    assert neutron.show_granted(port)
+
+
 def test_refused_write_to_neutrons_database_is_one_line_for_each_port(
     neutron, held_port, migrate_json, writing
 ):

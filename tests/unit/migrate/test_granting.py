@@ -148,6 +148,27 @@ def test_limits_of_the_run_count_binding_profiles(limits, refusal, asked, text):
     assert text in after.problems[-1].text
 
 
+@pytest.mark.parametrize(
+    ("limits", "sizes"), [({}, [2, 1]), ({"rate": 1000.0}, [1, 1, 1]), ({"max_failures": 9}, [1, 1, 1])]
+)
+def test_profiles_are_written_together_unless_each_counts(limits, sizes):
+    """Under a rate, or where the run ends after some failures, each is written by itself."""
+    written = []
+
+    class Database(Neutron):
+        way, batch = "to neutron's database", 2
+
+        def grant_all(self, grants):
+            written.append(len(grants))
+            return super().grant_all(grants)
+
+    grants = {"i": [Grant(Port(port, "i"), {"g": "rp"}) for port in ("p", "q", "r")]}
+    assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
+    context, run = SimpleNamespace(open_neutron=Database), Run(Report(assessment.plan, ()))
+    after = write_grants(context, assessment, run, Execution(concurrency=1, **limits))
+    assert (written, after.written, after.way) == (sizes, ["p", "q", "r"], "to neutron's database")
+
+
 def test_profiles_are_written_as_many_at_once_as_the_run_allows():
     """Neutron takes long for each, and has several processes; the order of the grants is kept."""
     together = threading.Barrier(2, timeout=10)
