@@ -593,22 +593,18 @@ class Headroom:
     def _search_host(
         self, kind: _Kind, root: int, lost: frozenset[int], present: frozenset[int]
     ) -> Sequence[Part] | None:
-        """Return what a host and those that share with it give; limits of units of a lone host are known."""
-        if self._lone[root] != "1":
-            return self._search_tree(kind, root, lost, present)
-        for column, amount in kind.needs:
-            if column[root] < amount:
-                return None
-        return [(root, name, amount) for name, amount in kind.totals.items()]
+        """Return what a host and those that share with it give, by the rules of the server.
 
-    def _search_tree(
-        self, kind: _Kind, root: int, lost: frozenset[int], present: frozenset[int]
-    ) -> Sequence[Part] | None:
-        """Return what a tree and those that share with it give, by the rules of the server.
+        Limits of units of a lone host are known.
 
         PERF: an answer is kept for all trees that are equal in what it depends on; more than what is asked
         for counts as what is asked for. On 10,000 hosts with two devices each it is 50 times faster.
         """
+        if self._lone[root] == "1":
+            for column, amount in kind.needs:
+                if column[root] < amount:
+                    return None
+            return [(root, name, amount) for name, amount in kind.totals.items()]
         around = self._around.get(root)
         if around is None:
             around = self._around[root] = self._look_around(root)
