@@ -98,31 +98,32 @@ class MoveAllocation(base.Lister):
         given = syntax.merge_allocations(
             (resolve(provider), amounts) for provider, amounts in parsed_args.allocation
         )
-        with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.target}") as watch:
-            consumers = retry(lambda _attempt: self._move(parsed_args, given, watch))
-        return COLUMNS, rows_of(consumers)
 
-    def _move(
-        self, parsed_args: argparse.Namespace, given: syntax.Allocations, watch: WriteWatch
-    ) -> list[Consumer]:
-        source, target = map(self.client.read_consumer, (parsed_args.source, parsed_args.target))
-        kept = without(source.allocations, parsed_args.provider, parsed_args.resource_class)
-        moved = subtract(source.allocations, kept)
-        if not moved:
-            raise PlacementError(f"Consumer {parsed_args.source} has no allocations that match the options")
-        consumers = [
-            replace(source, allocations=add(kept, given)),
-            replace(
-                target,
-                project_id=target.project_id or source.project_id,
-                user_id=target.user_id or source.user_id,
-                consumer_type=parsed_args.consumer_type or target.consumer_type or source.consumer_type,
-                allocations=add(target.allocations, moved),
-            ),
-        ]
-        watch.begin()
-        write_consumers(self.client, consumers, types_matter=bool(parsed_args.consumer_type))
-        return consumers
+        def move(_attempt: int) -> list[Consumer]:
+            source, target = map(self.client.read_consumer, (parsed_args.source, parsed_args.target))
+            kept = without(source.allocations, parsed_args.provider, parsed_args.resource_class)
+            moved = subtract(source.allocations, kept)
+            if not moved:
+                raise PlacementError(
+                    f"Consumer {parsed_args.source} has no allocations that match the options"
+                )
+            consumers = [
+                replace(source, allocations=add(kept, given)),
+                replace(
+                    target,
+                    project_id=target.project_id or source.project_id,
+                    user_id=target.user_id or source.user_id,
+                    consumer_type=parsed_args.consumer_type or target.consumer_type or source.consumer_type,
+                    allocations=add(target.allocations, moved),
+                ),
+            ]
+            watch.begin()
+            write_consumers(self.client, consumers, types_matter=bool(parsed_args.consumer_type))
+            return consumers
+
+        with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.target}") as watch:
+            consumers = retry(move)
+        return COLUMNS, rows_of(consumers)
 
 
 class ApplyAllocations(base.Lister):
@@ -157,29 +158,28 @@ class ApplyAllocations(base.Lister):
         uuids = dict(zip(names, found, strict=True))
         for entry in entries:
             check_providers_once(entry, uuids)
+
+        def apply(_attempt: int) -> list[Consumer]:
+            current = map_in_order(lambda entry: self.client.read_consumer(entry.uuid), entries)
+            consumers = [
+                Consumer(
+                    entry.uuid,
+                    consumer.generation,
+                    entry.project,
+                    entry.user,
+                    entry.type or consumer.consumer_type,
+                    {uuids[provider]: amounts for provider, amounts in entry.resources.items()},
+                )
+                for entry, consumer in zip(entries, current, strict=True)
+            ]
+            watch.begin()
+            write_consumers(self.client, consumers, types_matter=any(entry.type for entry in entries))
+            return consumers
+
         shown = entries[0].uuid if entries else "CONSUMER"
         with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
-            consumers = retry(lambda _attempt: self._apply(entries, uuids, watch))
+            consumers = retry(apply)
         return COLUMNS, rows_of(consumers)
-
-    def _apply(
-        self, entries: Sequence[ConsumerEntry], uuids: Mapping[str, str], watch: WriteWatch
-    ) -> list[Consumer]:
-        current = map_in_order(lambda entry: self.client.read_consumer(entry.uuid), entries)
-        consumers = [
-            Consumer(
-                entry.uuid,
-                consumer.generation,
-                entry.project,
-                entry.user,
-                entry.type or consumer.consumer_type,
-                {uuids[provider]: amounts for provider, amounts in entry.resources.items()},
-            )
-            for entry, consumer in zip(entries, current, strict=True)
-        ]
-        watch.begin()
-        write_consumers(self.client, consumers, types_matter=any(entry.type for entry in entries))
-        return consumers
 
 
 def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
