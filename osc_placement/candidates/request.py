@@ -126,21 +126,7 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
     for key, value in items:
         if match := pattern.match(key):
             by_suffix.setdefault(match[2] or UNNAMED, {}).setdefault(match[1], []).append(value)
-    groups = []
-    for suffix, values in by_suffix.items():
-        # each of several values is validated, and the last is used
-        resources = [parse_resources(value) for value in values.get("resources", ())]
-        trees = values.get("in_tree", ())
-        for tree in trees:
-            if not is_uuid(tree.strip()):
-                raise BadQuery(
-                    "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. "
-                    f"Got: {tree}"
-                )
-        in_tree = canonical_uuid(trees[-1].strip()) if trees else None
-        traits = parse_traits(values.get("required", ()), version)
-        membership = parse_membership(values.get("member_of", ()), version, suffix=suffix)
-        groups.append(Group(suffix, resources[-1] if resources else {}, traits, membership, in_tree))
+    groups = [_parse_group(suffix, values, version) for suffix, values in by_suffix.items()]
     if version >= microversion.SAME_SUBTREE:
         _check_resourceless(groups, same_subtrees)
     else:
@@ -163,6 +149,22 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
 
 def _values(items: Iterable[tuple[str, str]], key: str) -> list[str]:
     return [value for name, value in items if name == key]
+
+
+def _parse_group(suffix: str, values: Mapping[str, Sequence[str]], version: Version) -> Group:
+    # each of several values is validated, and the last is used
+    resources = [parse_resources(value) for value in values.get("resources", ())]
+    trees = values.get("in_tree", ())
+    for tree in trees:
+        if not is_uuid(tree.strip()):
+            raise BadQuery(
+                "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. "
+                f"Got: {tree}"
+            )
+    in_tree = canonical_uuid(trees[-1].strip()) if trees else None
+    traits = parse_traits(values.get("required", ()), version)
+    membership = parse_membership(values.get("member_of", ()), version, suffix=suffix)
+    return Group(suffix, resources[-1] if resources else {}, traits, membership, in_tree)
 
 
 def _parse_root_required(values: Sequence[str]) -> Traits:
