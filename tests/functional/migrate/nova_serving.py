@@ -2,13 +2,13 @@
 """Running nova's real API application for tests, on the databases of a test."""
 
 import contextlib
-import pathlib
 import subprocess
 
 from tests.functional import servers
+from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate import nova_databases as nova
 
-PROGRAM = pathlib.Path(__file__).with_name("nova_api.py")
+PROGRAM = "tests.functional.migrate.nova_api:main"
 PASTE = """\
 [composite:osapi_compute]
 use = call:nova.api.openstack.urlmap:urlmap_factory
@@ -42,8 +42,9 @@ def serving(directory):
     (directory / "api-paste.ini").write_text(PASTE)
     log = directory / "nova-api.log"
     with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [nova.find_nova() / "python", PROGRAM],
+        process = ForkedProcess(
+            find_server(PROGRAM, nova.find_nova() / "python"),
+            (),
             cwd=directory,
             env=servers.make_environment(OS_NOVA_CONFIG_DIR=str(directory)),
             stdin=subprocess.DEVNULL,
