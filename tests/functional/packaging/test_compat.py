@@ -20,7 +20,7 @@ import requests
 
 from benchmarks import uwsgi
 from tests import databases
-from tests.functional import containers, reference_server, servers
+from tests.functional import containers, forking, reference_server, servers
 from tests.functional.packaging import installing
 from tests.functional.packaging.conftest import ROOT
 
@@ -446,16 +446,9 @@ def test_apache_serves_with_mod_wsgi(deployment, script):
 
 def compare(deployment, program, *arguments):
     """Run a command of both distributions; return ours, whose status and output are openstack-placement's."""
-    reference = servers.PROGRAM.with_name(program)
-    expected = subprocess.run(
-        [reference, *arguments],
-        cwd=deployment.home,
-        env=deployment.make_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    done = deployment.run(program, *arguments)
+    settings = {"cwd": deployment.home, "env": deployment.make_environment()}
+    expected = forking.run(program, *arguments, **settings)
+    done = forking.run(program, *arguments, python=deployment.bin / "python", **settings)
     assert done.returncode == expected.returncode, (arguments, done.stderr)
     if not expected.returncode:
         assert done.stdout == expected.stdout, arguments
