@@ -1,43 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading glance's images: pages of each list, and every answer that is none."""
 
-from types import SimpleNamespace
-
 import pytest
 from keystoneauth1 import exceptions as keystone
 
 from osc_placement.migrate.nova.facts import Image
 from osc_placement.migrate.nova.glance import GlanceSource
 from osc_placement.migrate.nova.source import Unreadable
+from tests.unit.migrate.nova.adapter import Adapter
 
-URL = "http://glance.test/image/v2/images"
-
-
-class Adapter:
-    """Gives these answers in turn: documents, (status, document), or exceptions."""
-
-    def __init__(self, *answers, endpoint="http://glance.test/image/"):
-        self.answers = list(answers)
-        self.endpoint = endpoint
-        self.asked = []
-
-    def get_endpoint(self):
-        return self.endpoint
-
-    def get(self, url, *, params, raise_exc):
-        kind = (params.get("visibility"), params.get("os_hidden"))
-        self.asked.append((url, kind, params.get("marker")))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        status, document = answer if isinstance(answer, tuple) else (200, answer)
-
-        def read():
-            if document is None:
-                raise ValueError("no JSON")
-            return document
-
-        return SimpleNamespace(status_code=status, json=read)
+PATH = "image/v2/images"
 
 
 NONE = {"images": []}
@@ -51,6 +23,7 @@ def test_all_lists_are_read_to_the_end():
         {"images": [{"id": "a", "name": "y", "tags": ["x"]}]},
         {"images": [{"id": "a", "name": "y"}]},
         NONE,
+        endpoint="http://service.test/image/",
     )
     images = GlanceSource(adapter).list_images()
     assert [(image.uuid, image.label) for image in images] == [
@@ -60,20 +33,21 @@ def test_all_lists_are_read_to_the_end():
     ]
     assert images[2].properties["trait:A"] == "required"
     assert "min_ram" not in images[2].properties
-    assert adapter.asked == [
-        (URL, (None, None), None),
-        (URL, (None, None), "b"),
-        (URL, ("community", None), None),
-        (URL, (None, "true"), None),
-        (URL, ("community", "true"), None),
+    asked = [(path, arguments["params"]) for _, path, arguments in adapter.asked]
+    assert [(path, *map(params.get, ("visibility", "os_hidden", "marker"))) for path, params in asked] == [
+        (PATH, None, None, None),
+        (PATH, None, None, "b"),
+        (PATH, "community", None, None),
+        (PATH, None, "true", None),
+        (PATH, "community", "true", None),
     ]
 
 
 def test_endpoint_may_have_its_version():
     """Catalogs have both."""
-    adapter = Adapter(NONE, NONE, NONE, NONE, endpoint="http://glance.test/image/v2")
+    adapter = Adapter(NONE, NONE, NONE, NONE, endpoint="http://service.test/image/v2")
     assert GlanceSource(adapter).list_images() == []
-    assert {url for url, _, _ in adapter.asked} == {URL}
+    assert {path for _, path, _ in adapter.asked} == {PATH}
 
 
 def test_image_of_volumes_has_a_label():

@@ -3,7 +3,6 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 from keystoneauth1 import exceptions as keystone
@@ -12,38 +11,13 @@ from osc_placement.migrate.nova import neutron
 from osc_placement.migrate.nova.neutron import NeutronApi
 from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.nova.source import Unreadable
+from tests.unit.migrate.nova.adapter import Adapter
 
 KNOWN = {"extensions": [{"alias": "qos"}, {"alias": "port-resource-request"}]}
 NO_PORTS = {"ports": []}
 PORT = Port("p1", "i1", "h1")
 BOUND = {"device_id": "i1", "binding:host_id": "h1", "binding:vif_type": "ovs", "binding:profile": {}}
 DONE = {"port": BOUND}
-
-
-class Adapter:
-    """An adapter that gives these answers in turn: documents, (status, document), or exceptions."""
-
-    def __init__(self, *answers, endpoint="http://neutron.test/network/v2.0/"):
-        self.answers = list(answers)
-        self.endpoint = endpoint
-        self.asked = []
-
-    def get_endpoint(self):
-        return self.endpoint
-
-    def request(self, url, method, *, raise_exc, **arguments):
-        self.asked.append((method, url.removeprefix("http://neutron.test/network/v2.0/"), arguments))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        status, document = answer if isinstance(answer, tuple) else (200, answer)
-
-        def read():
-            if document is None:
-                raise ValueError("no JSON")
-            return document
-
-        return SimpleNamespace(status_code=status, json=read)
 
 
 def port(uuid, **fields):
@@ -194,10 +168,12 @@ def test_catalog_without_neutron_is_unreadable():
 def test_profile_keeps_what_else_it_has():
     """Only the allocation is added, and only to the revision that was read."""
     found = {**BOUND, "binding:profile": {"pci_slot": "1"}, "revision_number": 7}
-    adapter = Adapter({"port": found}, DONE)
+    # catalogs have the endpoint with the version, too
+    adapter = Adapter({"port": found}, DONE, endpoint="http://service.test/network/v2.0/")
     assert NeutronApi(adapter).grant(PORT, {"g": "rp"}) == ""
     method, path, arguments = adapter.asked[1]
-    assert (method, path, arguments["headers"]) == ("PUT", "ports/p1", {"If-Match": "revision_number=7"})
+    assert (method, path) == ("PUT", "network/v2.0/ports/p1")
+    assert arguments["headers"] == {"If-Match": "revision_number=7"}
     assert arguments["json"] == {"port": {"binding:profile": {"pci_slot": "1", "allocation": {"g": "rp"}}}}
 
 
