@@ -13,8 +13,6 @@ from tests.reliability.schedules.cases import OPERATIONS, Case, find_first_probl
 from tests.reliability.schedules.controller import COMMIT, Step
 from tests.reliability.schedules.mutations import MUTATIONS
 
-pytestmark = pytest.mark.usefixtures("database_url")
-
 #: those whose races have cost most thought
 PAIRS = ("claim+claim", "claim+shrink", "claim-same+claim-same", "move+delete", "claim-both+look")
 #: a first claim, a deletion, and a check for changes
