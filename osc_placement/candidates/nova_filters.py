@@ -5,8 +5,8 @@ The scheduler of nova 34 calls `NAMES` in this order. A filter adds traits that 
 or must not have, or aggregates that the providers must be in or must not be in. Most of them read the flavor,
 the image, the project or the availability zone, and some are enabled in nova.conf only.
 
-Not modelled are the filters that need the ports and networks of an instance: they are named as unknown, so a
-count is too high by the hosts that they would remove. The filters that nova calls with the candidates it got
+Not modelled is the filter that needs the networks of an instance: it is named as unknown, so a count is too
+high by the hosts that it would remove. The filters that nova calls with the candidates it got
 (ComputeFilter, NUMATopologyFilter and so on) read the state of hosts, which placement does not have.
 """
 
@@ -83,6 +83,7 @@ class Boot:
     :ivar required: the traits that the groups of the flavor and the image require
     :ivar traits: those that exist
     :ivar aggregates: None if they cannot be read
+    :ivar remote_managed_port: whether it is known to have a port of the vNIC type remote-managed
     :ivar owner_gap: why not every nova-compute service reports `OWNER_TRAIT`; empty if all do
     """
 
@@ -95,6 +96,7 @@ class Boot:
     traits: Collection[str] = ()
     aggregates: Sequence[HostAggregate] | None = ()
     owner_gap: str = ""
+    remote_managed_port: bool = False
 
 
 class State(Enum):
@@ -331,8 +333,10 @@ def _routed_networks_filter(_boot: Boot, _options: Options | None) -> Asked:
     return _unknown("it depends on the networks of the instance")
 
 
-def _remote_managed_ports_filter(_boot: Boot, _options: Options | None) -> Asked:
-    return _unknown("it depends on the ports of the instance")
+def _remote_managed_ports_filter(boot: Boot, _options: Options | None) -> Asked:
+    if not boot.remote_managed_port:
+        return _unknown("it depends on the ports of the instance")
+    return _need_traits("remote-managed port", "COMPUTE_REMOTE_MANAGED_PORTS")
 
 
 def _ephemeral_encryption_filter(boot: Boot, _options: Options | None) -> Asked:

@@ -56,6 +56,7 @@ _ASKING: Final = (
     "boot_from_volume",
     "availability_zone",
     "for_project",
+    "remote_managed_port",
     "nova_conf",
     "nova_filter",
     "show_nova_filters",
@@ -157,6 +158,11 @@ def add_nova_options(
         help="Apply them for an instance that boots from a volume, which has no root disk.",
     )
     add(
+        "--remote-managed-port",
+        action="store_true",
+        help="Apply them for an instance with a port of the vNIC type remote-managed.",
+    )
+    add(
         "--nova-conf",
         type=base.read_text,
         metavar="<file>",
@@ -195,8 +201,9 @@ def asks_for_filters(parsed_args: argparse.Namespace, flavor_name: str | None) -
     """Return whether an option asks for filters; raise UsageError if another one contradicts it."""
     given = [name for name in _ASKING if getattr(parsed_args, name)]
     if parsed_args.no_nova_filters:
-        for name in ("availability_zone", "for_project", "nova_conf", "nova_filter", "show_nova_filters"):
-            if name in given:
+        only_filters = set(_ASKING).difference(("image", "image_property", "boot_from_volume"))
+        for name in given:
+            if name in only_filters:
                 raise UsageError(f"--no-nova-filters cannot be used with --{name.replace('_', '-')}")
         if given and not flavor_name:
             raise UsageError(f"--no-nova-filters with --{given[0].replace('_', '-')} needs a flavor")
@@ -242,6 +249,7 @@ def read_nova_request(
         traits,
         aggregates,
         _find_owner_gap(command, traits),
+        parsed_args.remote_managed_port,
     )
     try:
         asked = ask_filters(boot, options, parsed_args.nova_filter)

@@ -216,6 +216,36 @@ def test_properties_of_an_image_are_required_as_traits(cloud, services):
     assert cloud.hosts(*conf, "--image-property", "disk_format=qcow2", "--boot-from-volume") == ENABLED
 
 
+def test_remote_managed_port_needs_a_host_with_such_ports(cloud, client):
+    """And --required has the same candidates, except that another provider of the tree may have the trait."""
+    host = client.list_providers(name="project")[0]["uuid"]
+    own = client.list_provider_traits(host)
+    generation = own["resource_provider_generation"]
+    client.set_provider_traits(host, [*own["traits"], "COMPUTE_REMOTE_MANAGED_PORTS"], generation)
+    assert cloud.hosts("--remote-managed-port") == {"project"}
+    number, reason = cloud.fits("--remote-managed-port")["plain"]
+    assert (number, reason) == (0, "remote_managed_ports_filter: lacks COMPUTE_REMOTE_MANAGED_PORTS")
+    rows = cloud.json(*LIST, "--flavor", "m1", "--remote-managed-port")
+    assert rows == cloud.json(*LIST, "--flavor", "m1", "--required", "COMPUTE_REMOTE_MANAGED_PORTS")
+    assert {row["resource provider"] for row in rows} == {host}
+
+
+def test_hosts_of_a_routed_network_are_those_of_the_aggregates_of_its_segments(cloud, client, aggregates):
+    """As the documentation tells to ask for them; the zone is another condition."""
+    segment = make(client, "Neutron segment id 1", traits=(), aggregates=[aggregates["rack2"]])
+    told = cloud.json("resource", "provider", "aggregate", "list", segment)
+    assert [row["uuid"] for row in told] == [aggregates["rack2"]]
+    member_of = ("--member-of", told[0]["uuid"])
+    host = client.list_providers(name="second-zone")[0]["uuid"]
+    rows = cloud.json(*LIST, "--flavor", "m1", *member_of)
+    assert {row["resource provider"] for row in rows} == {host}
+    assert cloud.hosts("--aggregate", told[0]["uuid"]) == {"second-zone"}
+    assert (
+        cloud.run(*LIST, "--flavor", "m1", *member_of, "--availability-zone", "az1", "-f", "json").json == []
+    )
+    client.delete_provider(segment)
+
+
 def test_capacity_of_amounts_is_filtered_on_request_only(cloud):
     """--fit is not about instances, unless an option says so."""
     rows = cloud.json(*CAPACITY, "--fit", "VCPU=1")

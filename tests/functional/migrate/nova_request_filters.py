@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The query that nova's own scheduler sends to placement. Run by nova's Python, not by that of the tests.
 
-Reads a JSON object from standard input: the URLs of nova's databases, and `clouds`, each with its
+Reads a JSON object from standard input: the URLs of nova's databases, the vNIC types of `ports` by UUID, and
+`clouds`, each with its
 `aggregates` (name and metadata), the `version` of its compute service and its `cases`. Prints an object with
 the `traits` that nova knows, and `clouds`, each with the UUIDs of its aggregates by name and the answers to
 its cases: the query string, or the name of the exception.
@@ -14,6 +15,7 @@ import nova.conf
 import os_traits
 from nova import config, context, objects
 from nova.db.main import api as main_db
+from nova.network import neutron
 from nova.scheduler import request_filter, utils
 
 SWITCHES = (
@@ -36,6 +38,10 @@ from nova.db.api import api as api_db  # noqa: E402
 api_db.configure(CONF)
 main_db.configure(CONF)
 admin = context.get_admin_context()
+
+
+# a port has the UUID of its vNIC type, as neutron is not there
+neutron.API.show_port = lambda _api, _context, uuid: {"port": {"binding:vnic_type": given["ports"][uuid]}}
 
 
 def make_cell(**fields):
@@ -84,7 +90,9 @@ def ask(case):
             image=image,
             project_id=case["project"],
             availability_zone=case["zone"],
-            requested_networks=objects.NetworkRequestList(objects=[]),
+            requested_networks=objects.NetworkRequestList(
+                objects=[objects.NetworkRequest(port_id=uuid) for uuid in case["ports"]]
+            ),
             requested_resources=[],
             pci_requests=None,
             request_level_params=objects.RequestLevelParams(),

@@ -27,6 +27,7 @@ SWITCHES = (
     "enable_isolated_aggregate_filtering",
     "image_metadata_prefilter",
 )
+PORTS = {"a" * 32: "remote-managed", "b" * 32: "normal"}
 PROJECTS = ("a" * 32, "b" * 32, "c" * 32)
 ZONES = ("az1", "az2", "nova")
 #: the version from which a compute service reports OWNER_NOVA, and one before it
@@ -125,6 +126,7 @@ def choose_case(chance):
         "volume_root": chance.random() < 0.2,
         "project": chance.choice(PROJECTS),
         "zone": chance.choice((None, *ZONES)),
+        "ports": chance.choice(([], [], [*PORTS], [*PORTS][1:])),
     }
 
 
@@ -153,7 +155,13 @@ def choose_cloud(chance):
 
 def ask_nova(clouds, urls):
     """The answers of nova's scheduler."""
-    given = {"api": urls["api"], "cell0": urls["cell0"], "cell": urls["cell1"], "clouds": clouds}
+    given = {
+        "api": urls["api"],
+        "cell0": urls["cell0"],
+        "cell": urls["cell1"],
+        "ports": PORTS,
+        "clouds": clouds,
+    }
     done = subprocess.run(
         [find_nova() / "python", SCRIPT],
         input=json.dumps(given),
@@ -191,6 +199,7 @@ def ask_ours(case, cloud, uuids, traits):
             traits,
             aggregates,
             "" if cloud["version"] == VERSIONS[0] else "old compute services",
+            any(PORTS[port] == "remote-managed" for port in case["ports"]),
         )
         asked = ask_filters(boot, Options(**dict.fromkeys(case["enabled"], True)))
     except (NoClaim, NotCountable) as error:
