@@ -141,6 +141,25 @@ def test_an_apply_that_failed_amid_its_writes_is_undone_and_resumed(openstack, e
     assert rooms > 1
 
 
+def test_repeated_apply_in_place_of_a_resume_refuses_what_does_not_fit(openstack, empty):
+    """Overfull providers that exist get no other inventories for their claims; a resume gives them."""
+    text = describe()
+    tokens = [True] * 2
+
+    def interfere(method, path):
+        return None if method == "GET" or (tokens and tokens.pop()) else BAD_GATEWAY
+
+    with proxy_to(openstack.endpoint, interfere) as proxied:
+        assert openstack.run(*APPLY, "--yes", text=text, endpoint=proxied).status == 3
+        assert [each["name"] for each in empty.list_providers()] == ["host"]
+        tokens.extend([True] * 1000)
+        repeated = openstack.run(*APPLY, "--dry-run", text=text, endpoint=proxied)
+        assert repeated.status == 3
+        assert repeated.out.count("host gives 1 to 2 VCPU in steps of 1, not 4") == 3
+        assert openstack.run(*RUN, "resume", "--last", "--yes", endpoint=proxied).status == 0
+    assert openstack.run(*APPLY, text=text).out.startswith("Nothing to do: ")
+
+
 def test_undo_of_a_prune_creates_overfull_providers_again(openstack, empty):
     """They get their consumers, too."""
     assert openstack.run(*APPLY, "--yes", text=describe()).status == 0
