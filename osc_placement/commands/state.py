@@ -283,7 +283,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         return list_results(report), commands
 
     def _conclude(self, plan: ApplyPlan, report: ApplyReport, commands: NextCommands | None) -> None:
-        """Tell the failures, the numbers, on a terminal the commands that can follow, and the remedy."""
+        """Tell the failures, the numbers, the run with the commands that can follow, and the remedy."""
         failures = (f"{result.kind} {result.name}: {result.error}" for result in report.failures)
         self._tell(failures, "more failures; openstack resource provider batch run show shows all")
         if report.halted:
@@ -294,6 +294,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if commands and self.is_attended():
             width = screen_of(self.app.stderr).width
             print(*Page(width).name_commands(commands), sep="\n", file=self.app.stderr)
+        elif commands:
+            tell(self.app.stderr, str(commands))
         if report.is_repeatable:
             tell(self.app.stderr, self._hint_at_repetition(report))
 

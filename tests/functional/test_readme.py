@@ -17,6 +17,9 @@ from tests.transcripts import DOCUMENTS, MANUAL, README, ROOT, read_steps
 
 #: lines of a transcript that stand for any number of lines
 LEFT_OUT = "..."
+#: the ID of a run in a text that is escaped, and what stands for that of any run
+WRITTEN_ID = re.compile(r"\d{8}T\d{6}\\-[0-9a-f]{6}")
+ANY_ID = r"\d{8}T\d{6}-[0-9a-f]{6}"
 #: gives a command the variables and the directory of the one before
 TAKE_VARIABLES = '. "$VARIABLES"\ncd "$PWD"\n'
 #: prints the variables of the shell after a command, so that the next one has them
@@ -103,10 +106,11 @@ def make_shell(tmp_path):
 
 
 def assert_matches(step, actual):
-    """Compare what is shown with what came; a line of three dots stands for any lines."""
+    """Compare what is shown with what came; three dots stand for any lines, and an ID for that of any run."""
     pattern = "".join(
         r"(?:.*\n)*?" if line == LEFT_OUT else re.escape(line) + r"\n" for line in step.output.splitlines()
     )
+    pattern = WRITTEN_ID.sub(lambda _: ANY_ID, pattern)
     assert re.fullmatch(pattern, actual), f"{step.command}\nwritten is:\n{step.output}\nit prints:\n{actual}"
 
 

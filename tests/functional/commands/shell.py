@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,10 @@ from dataclasses import dataclass
 from tests.functional.forking import ForkedProcess
 
 PROGRAM = pathlib.Path(sys.executable).with_name("openstack")
+#: the line that names a run, with the commands that resume and undo it
+NAMED_RUN = re.compile(
+    r"^Run (\d{8}T\d{6}-[0-9a-f]{6})(; to (resume|undo) it: openstack .* \1( --.*)?)*\n", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,11 @@ class Result:
     def json(self):
         """Standard output, read as JSON."""
         return json.loads(self.out)
+
+    @property
+    def complaints(self):
+        """Standard error without the line with which an apply names its run."""
+        return NAMED_RUN.sub("", self.err)
 
 
 class OpenStack:

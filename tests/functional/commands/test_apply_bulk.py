@@ -95,7 +95,7 @@ def test_providers_are_created_in_bulk_requests(openstack, empty):
     """Twenty-five in each, with all that they have; parents before their children."""
     text, watcher = describe(60), Watcher()
     result = apply_through(openstack, text, watcher)
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert result.out == "resource providers: 120 created\n"
     assert watcher.writes == {BULK_WRITE: 6}
     assert {provider["generation"] for provider in empty.list_providers()} == {1}

@@ -83,7 +83,7 @@ def test_an_export_with_overfull_providers_is_applied_completely(openstack, empt
     done = openstack.run(*APPLY, "--yes", text=text)
     assert done.status == 0, done.err
     assert done.out.splitlines()[-2:] == ["resource providers: 2 created", "consumers: 3 created"]
-    assert done.err == (
+    assert done.complaints == (
         "Warning: host: MEMORY_MB would be over capacity by 100: 300 allocated, the capacity would be 200; "
         "VCPU would be over capacity by 9: 12 allocated, the capacity would be 3\n"
     )

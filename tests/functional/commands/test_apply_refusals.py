@@ -152,7 +152,7 @@ def test_a_refusal_is_told_by_a_dry_run_and_by_the_run_which_does_the_rest(
     assert shown.out.splitlines()[-2].startswith("refused: 1 ")
     assert openstack.run(*EXPORT).out == before
     done = openstack.run(*APPLY, "--prune", "--yes", text=text)
-    assert (done.status, done.err) == (3, f"Refused: {refusal}\n")
+    assert (done.status, done.complaints) == (3, f"Refused: {refusal}\n")
     assert "1 created" in done.out
     assert "1 refused" in done.out
     assert "failed" not in done.out
@@ -185,7 +185,7 @@ def test_what_depends_on_a_refused_change_is_refused_too(openstack, cloud, docum
     done = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document))
     assert (done.status, done.out.splitlines()[-1]) == (3, "resource providers: 4 refused, 2 unchanged")
     host, in_use = cloud.uuids["r2-host"], "allocated; move or delete the allocations first"
-    assert sorted(done.err.splitlines()) == [
+    assert sorted(done.complaints.splitlines()) == [
         "Refused: resource provider leaf: its parent r2-host is not there",
         f"Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK {in_use}",
         f"Refused: resource provider r2-host: in use: 1 VCPU {in_use}",
@@ -204,7 +204,7 @@ def test_overcommitment_can_be_allowed_and_is_warned_of(openstack, cloud, docume
     shown = openstack.run(*APPLY, "--allow-overcommitted", "--dry-run", text=text)
     assert (shown.status, shown.err) == (0, warning)
     done = openstack.run(*APPLY, "--allow-overcommitted", text=text)
-    assert (done.status, done.err) == (0, warning)
+    assert (done.status, done.complaints) == (0, warning)
     inventories = cloud.client.list_inventories(cloud.uuids["r1-disk"])["inventories"]
     assert inventories["CUSTOM_DISK"]["total"] == 1
 
@@ -213,7 +213,7 @@ def test_prune_without_a_terminal_needs_yes(openstack, cloud):
     """It fails at once and every time, not only when there is something to delete."""
     result = openstack.run(*APPLY, "--prune", text="providers: []\nallocations: []\n")
     assert (result.status, result.out) == (1, "")
-    assert result.err == (
+    assert result.complaints == (
         "Nothing was changed: without a terminal to confirm on, give --yes to change or --dry-run to see the "
         "plan\n"
     )

@@ -76,7 +76,7 @@ def test_undo_of_an_apply_restores_the_state_before(openstack, cloud, undo):
     """What was created is deleted; names, parents, inventories and allocations are as before."""
     before = openstack.run(*EXPORT).out
     done = openstack.run(*APPLY, text=edit(before))
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     after = openstack.run(*EXPORT).out
     undone = undo()
     assert undone.status == 0, (undone.out, undone.err)
@@ -315,7 +315,7 @@ def test_a_class_goes_when_its_consumers_have_left(openstack, cloud, undo, chang
     change(document, cloud)
     text = yaml.safe_dump(document)
     done = openstack.run(*APPLY, "--prune", "--yes", text=text)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     assert openstack.run(*APPLY, text=text).out.startswith("Nothing to do: ")
     undone = undo()
     assert undone.status == 0, (undone.out, undone.err)

@@ -271,7 +271,7 @@ def test_apply_is_refused_without_the_option(openstack, hosts):
     assert (result.status, result.err) == (3, f"Warning: {lost}; without {DROP} nothing is written\n")
     assert hosts.generations() == before
     result = openstack.run(*command, DROP)
-    assert (result.status, result.err) == (0, f"Warning: {lost}\n")
+    assert (result.status, result.complaints) == (0, f"Warning: {lost}\n")
     assert traits(hosts) == [OURS | {"COMPUTE_NODE"}, OURS, OURS, OURS]
     result = openstack.run(*RUN, "undo", last_run(openstack), "--yes")
     assert (result.status, hosts.traits_of(hosts.outsider)) == (0, {"HW_CPU_X86_AVX"})
@@ -285,5 +285,5 @@ def test_provider_that_apply_deletes_is_no_loss_of_traits(openstack, hosts):
     document = "version: 1\nproviders: []\n"
     command = (*PROVIDER, "apply", "-f", "-", "--name", name, "--prune", "--yes")
     result = openstack.run(*command, text=document)
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert not hosts.client.list_providers(uuid=gone)

@@ -81,7 +81,7 @@ def test_prune_deletes_what_the_file_does_not_name(openstack, client, cloud):
     ]
     assert openstack.run(*APPLY, text=before).out.startswith("Nothing to do: ")
     done = openstack.run(*APPLY, "--prune", "--yes", text=before)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     assert done.out.splitlines() == [
         "resource classes: 1 deleted, 1 unchanged",
         "traits: 1 deleted, 1 unchanged",
@@ -114,7 +114,7 @@ def test_prune_leaves_sections_missing_from_the_file(openstack, cloud):
     text = yaml.safe_dump({"providers": [{"name": "r1-host"}, {"name": "r1-disk"}, {"name": "r2-host"}]})
     result = openstack.run(*APPLY, "--prune", "--yes", text=text)
     assert result.status == 3
-    assert result.err == (
+    assert result.complaints == (
         "Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations "
         "first\n"
     )
@@ -139,7 +139,7 @@ def test_prune_of_a_selection_leaves_other_providers(openstack, cloud, select):
     assert (exported["traits"], exported["resource_classes"]) == (["CUSTOM_RACK"], ["CUSTOM_DISK"])
     cloud.client.create_provider("r1-more", parent=cloud.uuids["r1-host"])
     done = openstack.run(*APPLY, "--prune", "--yes", *options, text=part.out)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     assert "resource providers: 1 deleted, 2 unchanged" in done.out
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
     nothing = openstack.run(*APPLY, "--prune", "--yes", *options, text=openstack.run(*EXPORT).out)
@@ -158,7 +158,7 @@ def test_provider_moved_into_the_selection_is_moved_back_not_deleted(openstack, 
         cloud.client.set_provider_aggregates(host, list(cloud.aggregates.values()), generation)
     options = (select, "r1-*" if select == "--name" else cloud.aggregates["r1"])
     done = openstack.run(*APPLY, "--prune", "--yes", *options, text=before)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     assert done.out.splitlines()[2:] == [
         "resource providers: 1 updated, 3 unchanged",
         "consumers: 2 unchanged",
@@ -187,7 +187,7 @@ def test_provider_with_the_name_but_another_uuid_is_replaced(openstack, cloud):
     cloud.client.create_provider("r2-host", uuid=new)
     cloud.client.set_provider_aggregates(new, [cloud.aggregates["r1"]], 0)
     done = openstack.run(*APPLY, "--prune", "--yes", "--aggregate", cloud.aggregates["r1"], text=text)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     assert cloud.client.show_provider(old)["name"] == "r2-host"
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
 
@@ -239,7 +239,7 @@ def test_providers_can_swap_names(openstack, cloud):
     text = openstack.run(*EXPORT).out
     swapped = text.replace("r1-host", "tmp").replace("r2-host", "r1-host").replace("tmp", "r2-host")
     done = openstack.run(*APPLY, text=swapped)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.complaints) == (0, "")
     assert "resource providers: 2 updated, 2 unchanged" in done.out
     assert cloud.client.show_provider(first)["name"] == "r2-host"
     assert cloud.client.show_provider(second)["name"] == "r1-host"

@@ -2,6 +2,7 @@
 """`openstack resource provider export|apply`: the real command against a real server over HTTP."""
 
 import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -67,7 +68,7 @@ CONSUMER = "bbbbbbbb-0000-4000-8000-000000000001"
 def test_example_is_applied_and_a_second_apply_changes_nothing(openstack, empty):
     """200 hosts with all that belongs to them; then every part is found as the file says."""
     result = openstack.run(*APPLY, EXAMPLE)
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert result.out.splitlines() == [
         "resource classes: 1 created",
         "traits: 2 created",
@@ -76,7 +77,7 @@ def test_example_is_applied_and_a_second_apply_changes_nothing(openstack, empty)
     ]
     before = {provider["uuid"]: provider["generation"] for provider in empty.list_providers()}
     again = openstack.run(*APPLY, EXAMPLE)
-    assert (again.status, again.err) == (0, "")
+    assert (again.status, again.complaints) == (0, "")
     assert again.out == (
         f"Nothing to do: the server matches {EXAMPLE} "
         "(1 resource class, 2 traits, 401 resource providers, 32 consumers)\n"
@@ -88,7 +89,7 @@ def test_export_applied_to_an_empty_server_exports_identically(openstack, empty,
     """Nothing is lost or changed on the way through a file."""
     assert openstack.run(*APPLY, EXAMPLE).status == 0
     first = openstack.run(*EXPORT)
-    assert (first.status, first.err) == (0, "")
+    assert (first.status, first.complaints) == (0, "")
     file = tmp_path / "export.yaml"
     file.write_text(first.out)
 
@@ -143,7 +144,7 @@ def test_export_is_complete_and_in_a_fixed_order(openstack, empty, write):
 def test_dry_run_shows_changes_and_writes_nothing(openstack, empty, write):
     """A line for everything that would come, and the server stays empty."""
     result = openstack.run(*APPLY, write(SMALL), "--dry-run")
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert result.out.splitlines() == [
         "+ resource class CUSTOM_LICENCE",
         "+ trait CUSTOM_FAST",
@@ -165,6 +166,15 @@ def test_dry_run_shows_changes_and_writes_nothing(openstack, empty, write):
     assert empty.list_traits(name="startswith:CUSTOM_") == []
 
 
+def test_apply_names_its_run_in_pipes_too(openstack, empty, write):
+    """A log has what undoes the apply; one that has nothing to do has no run."""
+    result = openstack.run(*APPLY, write(SMALL))
+    (run,) = openstack.run("resource", "provider", "batch", "run", "list", "--last", "1", "-f", "json").json
+    undo = f"openstack resource provider batch run undo {run['id']}"
+    assert result.err == f"Run {run['id']}; to undo it: {undo}\n"
+    assert openstack.run(*APPLY, write(SMALL)).err == ""
+
+
 def test_apply_writes_only_differences(openstack, empty, write):
     """A ratio and an amount in an edited file: one provider and one consumer are written."""
     openstack.run(*APPLY, write(SMALL))
@@ -180,7 +190,7 @@ def test_apply_writes_only_differences(openstack, empty, write):
     ]
     assert shown[-1] == "unchanged: 1 resource class, 1 trait, 1 resource provider"
     result = openstack.run(*APPLY, edited)
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert result.out.splitlines() == [
         "resource classes: 1 unchanged",
         "traits: 1 unchanged",
@@ -228,7 +238,7 @@ def test_a_provider_without_uuid_gets_one(openstack, empty, write):
 def test_a_file_may_come_from_standard_input(openstack, empty):
     """As `-`, for pipes."""
     result = openstack.run_process(*APPLY, "-", text="providers: [{name: a}]\n")
-    assert (result.status, result.out, result.err) == (0, "resource providers: 1 created\n", "")
+    assert (result.status, result.out, result.complaints) == (0, "resource providers: 1 created\n", "")
     assert [provider["name"] for provider in empty.list_providers()] == ["a"]
 
 
@@ -319,11 +329,11 @@ def test_failed_apply_is_finished_by_the_same_command(openstack, empty, write):
     result = openstack.run(*APPLY, write(SMALL))
     assert result.status == 3
     assert result.out.splitlines()[2:] == ["resource providers: 1 created, 1 updated", "consumers: 1 refused"]
-    assert result.err == f"Refused: consumer {CONSUMER}: host has 10 DISK_GB free, not 20\n"
+    assert result.complaints == f"Refused: consumer {CONSUMER}: host has 10 DISK_GB free, not 20\n"
 
     empty.delete_allocations(other)
     result = openstack.run(*APPLY, write(SMALL))
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert result.out.splitlines()[2:] == ["resource providers: 2 unchanged", "consumers: 1 created"]
 
 
@@ -352,7 +362,7 @@ def test_apply_retries_after_a_conflict(openstack, empty, write):
 
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         result = openstack.run(*APPLY, write(SMALL), endpoint=endpoint)
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert openstack.run(*APPLY, write(SMALL)).out.startswith("Nothing to do: ")
 
 
@@ -360,7 +370,7 @@ def test_a_version_without_consumer_types_is_refused_before_the_first_write(open
     """The last part of a file does not fail after the first was written."""
     result = openstack.run(*APPLY, write(SMALL), version="1.37")
     assert (result.status, result.out) == (1, "")
-    assert result.err == (
+    assert result.complaints == (
         "Operation or argument is not supported with version 1.37; requires at least version 1.38\n"
     )
     assert empty.list_providers() == []
@@ -371,7 +381,7 @@ def test_apply_and_export_work_in_versions_without_consumer_types(openstack, emp
     """A file that needs nothing newer is applied and exported at the version in use."""
     file = write(SMALL.replace("  type: INSTANCE\n", ""))
     result = openstack.run(*APPLY, file, version=version)
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert openstack.run(*APPLY, file, version=version).out.startswith("Nothing to do: ")
     exported = openstack.run(*EXPORT, version=version)
     assert yaml.safe_load(exported.out)["allocations"] == yaml.safe_load(file.read_text())["allocations"]
@@ -395,10 +405,14 @@ def test_ctrl_c_skips_providers_not_started(openstack, empty, write):
         out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out.splitlines()[2:] == ["resource providers: 1 created, 1 skipped", "consumers: 1 skipped"]
-    assert err == "Some changes were not made; run the same command again to make them.\n"
+    named, told = err.splitlines()
+    assert re.fullmatch(
+        r"Run (\S+); to resume it: openstack .* resume \1; to undo it: openstack .* undo \1", named
+    )
+    assert told == "Some changes were not made; run the same command again to make them."
     assert len(empty.list_provider_traits(HOST)["traits"]) == 2
     result = openstack.run(*APPLY, write(SMALL))
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.complaints) == (0, "")
     assert openstack.run(*APPLY, write(SMALL)).out.startswith("Nothing to do: ")
 
 

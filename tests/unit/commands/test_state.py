@@ -42,7 +42,7 @@ def fail_at_the_end(_journal, report):
     ("method", "fail", "counts", "last"),
     [
         ("end", fail_to_record, "traits: 1 created, 1 skipped\n", "Some changes were not made; run the same"),
-        ("end_sitting", fail_at_the_end, "traits: 2 created\n", "no space left on device"),
+        ("end_sitting", fail_at_the_end, "traits: 2 created\n", "Run 20"),
     ],
 )
 def test_an_apply_whose_journal_cannot_be_written_says_so(monkeypatch, tmp_path, method, fail, counts, last):
