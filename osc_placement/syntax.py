@@ -202,15 +202,20 @@ def check_inventories(inventories: Inventories) -> Inventories:
 _LEAST: Mapping[str, int] = {"reserved": 0}
 
 
-def parse_amounts(texts: Iterable[str]) -> dict[str, int]:
-    """Read ``CLASS=amount``, as a request for resources; a later amount of the same class wins."""
-    amounts = {}
+def parse_amounts(texts: Iterable[str], *, once: bool = False) -> dict[str, int]:
+    """Read ``CLASS=amount``, as a request for resources; a later amount of the same class wins.
+
+    :param once: raise UsageError if a class is given twice
+    """
+    amounts: dict[str, int] = {}
     for text in texts:
         parts = text.split("=")
         if len(parts) != 2 or not all(parts):
             raise UsageError(
                 f"Arguments to --resource must be of form <resource_class>=<value>, not {text!r}"
             )
+        if once and parts[0] in amounts:
+            raise UsageError(f"Amount of {parts[0]} is given twice")
         amounts[parts[0]] = parse_whole_number(parts[1], f"Amount of {parts[0]}")
     return amounts
 

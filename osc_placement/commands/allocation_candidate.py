@@ -53,6 +53,8 @@ class ListAllocationCandidate(NovaQuery, FittedLister):
     For example: openstack allocation candidate list --resource VCPU=4 --resource MEMORY_MB=2048
     """
 
+    takes_amounts_once = False
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         # a list is sent unchanged, as osc-placement 4 sends it

@@ -139,7 +139,7 @@ def read_selection(
         in_tree=parsed_args.in_tree,
         required=tuple(parsed_args.required),
         forbidden=tuple(parsed_args.forbidden),
-        resources=syntax.parse_amounts(parsed_args.resource) or None,
+        resources=syntax.parse_amounts(parsed_args.resource, once=True) or None,
         name=parsed_args.name,
         root_only=parsed_args.root_only,
         providers=tuple(named) or _read_providers_file(parsed_args.providers_file, stdin),

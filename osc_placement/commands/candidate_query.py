@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from osc_placement import microversion, syntax
 from osc_placement.commands import base
@@ -56,9 +56,17 @@ def groups_of(namespace: argparse.Namespace) -> dict[str, Group]:
     return groups
 
 
-def read_amounts(groups: Mapping[str, Group], subtrees: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Read the amounts of each group, by resource class; a group of a subtree may have none."""
-    amounts = {suffix: syntax.parse_amounts(group.get("resources", [])) for suffix, group in groups.items()}
+def read_amounts(
+    groups: Mapping[str, Group], subtrees: Sequence[str], *, once: bool = False
+) -> dict[str, dict[str, int]]:
+    """Read the amounts of each group, by resource class; a group of a subtree may have none.
+
+    :param once: raise UsageError if a class is given twice in a group
+    """
+    amounts = {
+        suffix: syntax.parse_amounts(group.get("resources", []), once=once)
+        for suffix, group in groups.items()
+    }
     in_subtrees = {suffix for subtree in subtrees for suffix in subtree.split(",")}
     for suffix, wanted in amounts.items():
         if not wanted and (suffix not in in_subtrees or not suffix):
@@ -109,6 +117,8 @@ class CandidateQuery(base.PlacementCommand):
     """The base of commands that ask for candidates; ``parsed_args.amounts`` are the amounts of each group."""
 
     minimum = microversion.ALLOCATION_CANDIDATES
+    #: whether a class may be given once only in a group; the reference plugin takes the last amount
+    takes_amounts_once: ClassVar[bool] = True
 
     def add_query_options(
         self,
@@ -248,7 +258,7 @@ class CandidateQuery(base.PlacementCommand):
         """Return the amounts of each group, by resource class."""
         if not groups:
             raise UsageError("At least one --resource must be specified.")
-        return read_amounts(groups, parsed_args.same_subtree)
+        return read_amounts(groups, parsed_args.same_subtree, once=self.takes_amounts_once)
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
         super().check_versions(given)

@@ -296,6 +296,7 @@ def test_concurrent_claims_fill_the_hosts_exactly(openstack, cloud, how):
     ("options", "status", "message"),
     [
         (["--choose", "best"], 2, "invalid choice: 'best'"),
+        (["--resource", "VCPU=2"], 2, "Amount of VCPU is given twice"),
         (["--alternates", "-1"], 2, "must be a whole number"),
         (["--consumer-type", "INSTANCE", "--os-placement-api-version", "1.37"], 1, "at least version 1.38"),
         (["--required", "NO_SUCH"], 1, "The server does not know the trait NO_SUCH; see"),
