@@ -39,6 +39,8 @@ _EXIT_USAGE: Final = 2
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: the name of a version in a docstring, such as ``{CONSUMER_TYPES}``
 _VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
+#: an option of a usage text with its value, a choice of options, or an argument
+_USAGE_PART = re.compile(r"\(.*?\)+(?=\s|$)|\[.*?\]+(?=\s|$)|\S+", re.DOTALL)
 #: the commands that the reference plugin does not have, by their first words; scripts may match the usage
 #: text that the others print before an error
 OWN_COMMANDS: Final = (
@@ -73,6 +75,30 @@ class Paragraphs(argparse.HelpFormatter):
         return "\n\n".join(filled)
 
 
+class NarrowUsage(argparse.HelpFormatter):
+    """Mixin of formatters of help texts that fits the usage to the terminal.
+
+    argparse indents the options behind the name of the program, and lets lines be longer if there is little
+    space left. If there is one such line, the options have the lines below the name.
+    """
+
+    def _format_usage(self, *arguments: Any) -> str:
+        text = super()._format_usage(*arguments)
+        if max(map(len, text.split("\n"))) <= self._width:
+            return text
+        start = f"usage: {self._prog}"
+        words = _USAGE_PART.findall(text.partition(start)[2])
+        lines = [" ".join(start.split())]
+        indent = " " * len("usage: ")
+        line = indent
+        for word in (" ".join(word.split()) for word in words):
+            if line != indent and len(line) + 1 + len(word) > self._width:
+                lines.append(line)
+                line = indent
+            line += word if line == indent else f" {word}"
+        return "\n".join((*lines, line, "", ""))
+
+
 class PlacementCommand(command.Command):
     """A command that talks to placement."""
 
@@ -102,9 +128,11 @@ class PlacementCommand(command.Command):
         """Return a parser whose help text has paragraphs, and whose errors are short if they may be."""
         parser = super().get_parser(prog_name)
         known: Any = parser.formatter_class
-        formatter: Any = type("HelpFormatter", (Paragraphs, known), {})
+        is_own = prog_name.removeprefix("openstack ").startswith(OWN_COMMANDS)
+        mixins = (NarrowUsage, Paragraphs) if is_own else (Paragraphs,)
+        formatter: Any = type("HelpFormatter", (*mixins, known), {})
         parser.formatter_class = formatter
-        if prog_name.removeprefix("openstack ").startswith(OWN_COMMANDS):
+        if is_own:
             cast(Any, parser).error = partial(
                 refuse_usage, parser, wrap=lambda text: wrap_for(sys.stderr, text)
             )

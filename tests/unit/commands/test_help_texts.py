@@ -7,6 +7,7 @@ from importlib.metadata import distribution
 
 import pytest
 
+from osc_placement.commands.base import OWN_COMMANDS, NarrowUsage
 from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server.main import make_parser as make_server_parser
 from tests.unit.commands.shell import make
@@ -60,3 +61,23 @@ def test_help_text_does_not_run_sentences_together(name, monkeypatch):
     texts += [action.help or "" for action in parser._actions]
     flat = [" ".join(text.split()) for text in texts]
     assert [found[0] for text in flat if (found := RUN_TOGETHER.search(text))] == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith(OWN_COMMANDS)])
+def test_usage_of_our_commands_fits_the_terminal(name, monkeypatch):
+    """Every word of it is there; that of a command of the reference plugin is as argparse lays it out."""
+    parser = PARSERS[name]
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = parser.format_usage()
+    assert max(map(len, narrow.split("\n"))) <= 80
+    monkeypatch.setenv("COLUMNS", "100000")
+    assert narrow.split() == parser.format_usage().split()
+
+
+def test_usage_of_commands_of_the_reference_plugin_is_that_of_argparse():
+    """Scripts may match what is printed before an error."""
+    classes = {name: PARSERS[name].formatter_class for name in COMMANDS}
+    assert {issubclass(kind, NarrowUsage) for kind in classes.values()} == {False, True}
+    assert {name for name, kind in classes.items() if issubclass(kind, NarrowUsage)} == {
+        name for name in COMMANDS if name.startswith(OWN_COMMANDS)
+    }
