@@ -49,7 +49,10 @@ class BatchCommand(PlanCommand):
             type=base.read_text,
             metavar="<file>",
             help="Write nothing to the server; save the plan in this file for: openstack resource "
-            "provider batch apply",
+            "provider batch apply. A file that exists is kept, unless --overwrite is given.",
+        )
+        parser.add_argument(
+            "--overwrite", action="store_true", help="With --plan-out, replace the file if it exists"
         )
         if self.can_overcommit:
             add_overcommit(
@@ -85,7 +88,18 @@ class BatchCommand(PlanCommand):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.edit = self.read_edit(parsed_args)
+        if parsed_args.overwrite and not parsed_args.plan_out:
+            raise UsageError("--overwrite is about the file of --plan-out, which is not given")
         if parsed_args.plan_out:
+            if parsed_args.yes:
+                raise UsageError(
+                    "--yes cannot be used with --plan-out, which changes nothing; give it to: openstack "
+                    "resource provider batch apply"
+                )
+            if pathlib.Path(parsed_args.plan_out).exists() and not parsed_args.overwrite:
+                raise UsageError(
+                    f"The file {parsed_args.plan_out} exists; --overwrite saves the plan in its place"
+                )
             refuse_steering(
                 parsed_args,
                 "--plan-out, which changes nothing; give the option to: openstack resource provider "

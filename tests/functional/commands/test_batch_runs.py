@@ -422,7 +422,7 @@ def test_write_of_a_saved_plan_compares_the_generation_that_apply_read(openstack
             rack.client.set_inventory(host, "VCPU", inventory, generation)
 
     with proxy_to(openstack.endpoint, interfere) as endpoint:
-        openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, endpoint=endpoint)
+        openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--overwrite", endpoint=endpoint)
         rack.client.set_provider_traits(host, ["HW_CPU_X86_SSE"], 3)
         result = openstack.run(*BATCH, "apply", path, "--yes", endpoint=endpoint)
     assert result.status == 0, result.err
@@ -438,7 +438,7 @@ def test_write_of_a_saved_plan_compares_the_generation_that_apply_read(openstack
 def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, ratios, status):
     """What moved is shown first, then the plan as it is now; only two yes change anything."""
     path = openstack.home / "asked.json"
-    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--overwrite")
     moved = rack.hosts[1]
     set_ratio(rack, moved, 9.0)
     shown, ended = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer=answer)
@@ -456,7 +456,7 @@ def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, r
 def test_terminal_asks_nothing_about_a_saved_plan_with_yes(openstack, rack):
     """A plan that moved is refused, as it is without a terminal."""
     path = openstack.home / "refused.json"
-    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--overwrite")
     set_ratio(rack, rack.hosts[1], 9.0)
     command = (*BATCH, "apply", path, "--yes")
     shown, ended = run_on_terminal(openstack, *command, columns=200, answer="y\n")
@@ -491,7 +491,7 @@ def test_control_characters_in_names_are_escaped_in_every_output(openstack, rack
 def test_terminal_asks_once_about_an_up_to_date_saved_plan(openstack, rack):
     """It is shown as it was saved."""
     path = openstack.home / "holds.json"
-    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--overwrite")
     shown, status = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\n")
     assert shown.count("[y/N]") == 1
     assert shown.count("VCPU:allocation_ratio from 16.0 to 4.0") == 4
@@ -522,7 +522,7 @@ def test_invalid_plan_file_is_a_one_line_error(openstack, text, message):
 def test_saved_plan_of_another_server_is_refused(openstack, rack):
     """The address is told, and nothing is changed."""
     path = openstack.home / "other.json"
-    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--overwrite")
     with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
         result = openstack.run(*BATCH, "apply", path, "--yes", endpoint=endpoint)
     assert result.status == 1

@@ -153,7 +153,7 @@ def test_dry_run_warns(openstack, hosts):
 def test_saved_plan_has_the_option_with_which_it_was_made(openstack, hosts):
     """One that was made without it is warned of, and refused when it is carried out."""
     path = openstack.home / "drop.plan"
-    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--plan-out", path)
+    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--plan-out", path, "--overwrite")
     apply = (*BATCH, "apply", path, "--yes")
     result = openstack.run(*command)
     assert (result.status, f"Warning: {some(hosts, 4)} lose {LOST}; without" in result.err) == (3, True)

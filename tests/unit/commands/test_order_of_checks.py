@@ -23,6 +23,8 @@ UNCONFIRMED = "without a terminal to confirm on, give --yes"
             "CUSTOM_A --aggregate rack --plan-out f --canary 1",
             "--canary cannot be used",
         ),
+        (f"{BATCH} trait add", "CUSTOM_A --all --plan-out f --yes", "--yes cannot be used with --plan-out"),
+        (f"{BATCH} trait add", "CUSTOM_A --all --overwrite", "--plan-out, which is not given"),
         (f"{BATCH} trait add", "CUSTOM_A --resource VCPU=1 --resource VCPU=2", "VCPU is given twice"),
         ("allocation candidate explain", "--resource VCPU=1 --resource VCPU=2", "VCPU is given twice"),
         (f"{BATCH} trait add", "CUSTOM_A --aggregate rack", UNCONFIRMED),

@@ -237,7 +237,7 @@ def test_a_run_is_undone_by_a_read_and_a_write_of_each(fake):
 
 def test_a_saved_plan_is_compared_with_what_it_changes_and_written_once(fake):
     """Nothing else of a provider is read, and no usages for traits."""
-    perform(fake, f"{BATCH} trait add", "B --all --plan-out plan.json")
+    run(load(f"{BATCH} trait add"), fake.client(), "B --all --plan-out plan.json")
     fake.asked.clear()
     _, status = run(load(f"{BATCH} apply"), fake.client(), "plan.json --yes")
     assert status == 0
