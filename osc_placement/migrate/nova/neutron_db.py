@@ -19,7 +19,6 @@ API does more for the same profile:
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,12 +41,14 @@ from osc_placement.migrate.nova.ports import (
     parse_profile,
     read_port,
 )
+from osc_placement.migrate.nova.source import Unreadable
 
 _NOT_WRITTEN: Final = (
     "neutron's database is only read; repeat the command without --neutron-db, or with --write-neutron-db"
 )
 _ACTIVE: Final = "ACTIVE"
-#: transactions for one binding profile, each after the port was changed by somebody else
+_ABORTED: Final = "the database aborted each transaction: its row stays locked, or the connection is lost"
+#: transactions for one binding profile, each further one after the port was changed or the last was aborted
 _TRIES: Final = 4
 #: characters of a profile that neutron allows (``plugins/ml2/models.py``, ``BINDING_PROFILE_LEN``)
 _MOST_OF_PROFILE: Final = 4095
@@ -79,26 +80,42 @@ class NeutronDatabase:
         return describe_unbound(port) if self._written else _NOT_WRITTEN
 
     def grant_all(self, grants: Sequence[tuple[Port, Allocation]]) -> list[str]:
-        """Write the providers of ports into their binding profiles, in one transaction.
+        """Write the providers of ports into their binding profiles.
 
-        Return for each port why it was not written, or nothing. A profile is replaced only if the port is as
-        it was read in the same transaction; otherwise it is read again, and written with what others wrote
-        into it meanwhile. A port that has other providers by then, or another instance or host, is left as it
-        is. Raise Unreadable if the database refuses the transaction; then none of these is written.
+        Return for each port why it was not written, or nothing. The first try has all ports in one
+        transaction. Ports that are left then have a transaction of their own for each further try, so that
+        one whose row stays locked does not keep the others from being written.
+
+        A try reads the port, and writes it under the condition that nothing was changed since. What others
+        wrote into the profile before is kept. A port that has other providers by then, or another instance or
+        host, is left as it is. Raise Unreadable if the database refuses a transaction before any port was
+        decided; after that, it is the reason of those that are left.
         """
         if self._written is None:
             return [_NOT_WRITTEN] * len(grants)
         left = {port.uuid: (port, allocation) for port, allocation in grants}
         reasons: dict[str, str] = {}
-        for _ in range(_TRIES):
-            with contextlib.suppress(Collision):
-                with self._written.writing() as connection:
-                    decided = _ProfileWriter(self._database, connection).write_all(left.values())
+        aborted: set[str] = set()
+        for number in range(_TRIES):
+            for tried in [[*left]] if number == 0 else [[uuid] for uuid in left]:
+                try:
+                    with self._written.writing() as connection:
+                        decided = _ProfileWriter(self._database, connection).write_all(
+                            [left[uuid] for uuid in tried]
+                        )
+                except Collision:
+                    aborted.update(tried)
+                    continue
+                except Unreadable as error:
+                    if not reasons:
+                        raise
+                    return [reasons.get(port.uuid, str(error)) for port, _ in grants]
                 reasons |= decided
-                left = {uuid: each for uuid, each in left.items() if uuid not in decided}
-            if not left:
-                break
-        return [reasons.get(port.uuid, KEEPS_CHANGING) for port, _ in grants]
+                aborted.difference_update(tried)
+            left = {uuid: each for uuid, each in left.items() if uuid not in reasons}
+        return [
+            reasons.get(port.uuid, _ABORTED if port.uuid in aborted else KEEPS_CHANGING) for port, _ in grants
+        ]
 
     def _list_ports(self) -> Iterator[Port]:
         database = self._database
@@ -190,16 +207,14 @@ class _ProfileWriter:
         grants = list(grants)
         rows = self._read([port.uuid for port, _ in grants])
         reasons: dict[str, str] = {}
-        written: list[int] = []
         for port, allocation in grants:
             row = rows.get(port.uuid)
             text, reason = _make_profile(port, allocation, row)
             if reason is not None:
                 reasons[port.uuid] = reason
             elif row is not None and self._replace(row, text):
-                written.append(row["standard_attr_id"])
+                self._raise_revision(row)
                 reasons[port.uuid] = ""
-        self._raise_revisions(written)
         return reasons
 
     def _read(self, uuids: Sequence[str]) -> dict[str, RowMapping]:
@@ -231,15 +246,18 @@ class _ProfileWriter:
         statement = sa.update(bindings).where(*same, is_same_port).values(profile=text)
         return self._connection.execute(statement).rowcount == 1
 
-    def _raise_revisions(self, attributes: Sequence[int]) -> None:
-        """Raise the revisions of ports, as neutron does when it changes them."""
-        if not attributes:
-            return
+    def _raise_revision(self, row: RowMapping) -> None:
+        """Raise the revision of a port, as neutron does when it changes it.
+
+        Raise Collision if somebody else raised it since it was read. PostgreSQL evaluates the condition of
+        `_replace` on other tables by what was committed before the statement; this update waits for
+        whoever changes the port, and evaluates its own condition again.
+        """
         table = self._attributes
         now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-        statement = sa.update(table).where(table.c.id.in_(attributes))
-        statement = statement.values(revision_number=table.c.revision_number + 1, updated_at=now)
-        if self._connection.execute(statement).rowcount != len(attributes):
+        is_same = table.c.id == row["standard_attr_id"], table.c.revision_number == row["revision_number"]
+        values = {"revision_number": row["revision_number"] + 1, "updated_at": now}
+        if self._connection.execute(sa.update(table).where(*is_same).values(values)).rowcount != 1:
             raise Collision
 
 

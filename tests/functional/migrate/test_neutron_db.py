@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from osc_placement.migrate.nova.neutron_db import NeutronDatabase
-from osc_placement.migrate.nova.ports import KEEPS_CHANGING
+from osc_placement.migrate.nova.ports import KEEPS_CHANGING, Port
 from osc_placement.migrate.nova.source import Unreadable
 from tests import databases
 from tests.functional.migrate import neutron as networking
@@ -228,6 +228,93 @@ def test_writer_that_the_database_aborts_after_a_deadlock_repeats_its_transactio
         after = neutron.show_port(port.uuid)
         assert after["binding:profile"] == {"allocation": allocation}
         assert after["revision_number"] == before[port.uuid] + 1
+
+
+@pytest.mark.parametrize("serving_neutron", ["mariadb"], indirect=True)
+def test_row_that_stays_locked_does_not_keep_others_from_being_written(neutron, add_ports):
+    """The others are written one by one after the first transaction was aborted."""
+    grants = add_ports(3)
+    locked = grants[1][0].uuid
+    url = sa.make_url(neutron.database).update_query_dict({"init_command": "SET innodb_lock_wait_timeout=1"})
+    database = NeutronDatabase(url.render_as_string(hide_password=False), is_written=True)
+    engine = sa.create_engine(neutron.database)
+    with engine.connect() as connection:
+        lock = "SELECT * FROM ml2_port_bindings WHERE port_id = :port FOR UPDATE"
+        connection.execute(sa.text(lock), {"port": locked})
+        first, reason, last = database.grant_all(grants)
+    engine.dispose()
+    assert (first, reason.partition(":")[0], last) == ("", "the database aborted each transaction", "")
+    assert neutron.show_granted(locked) is None
+    assert [bool(neutron.show_granted(port.uuid)) for port, _ in grants] == [True, False, True]
+
+
+def test_ports_that_were_written_before_the_database_fails_are_not_said_to_be_left(neutron, add_ports, write):
+    """The second transaction, of the port that was changed, is refused."""
+    (port, allocation), other = add_ports(2, {"key": "a"})
+    change = """UPDATE ml2_port_bindings SET profile = '{"key": "b"}' WHERE port_id = :port"""
+    began = []
+
+    def refuse_second(_connection):
+        began.append(1)
+        if len(began) > 1:
+            raise sa.exc.OperationalError("BEGIN", {}, Exception("no space left"))
+
+    with before_each_write(neutron, port.uuid, change):
+        database = NeutronDatabase(neutron.database, is_written=True)
+        sa.event.listen(database._written._engine, "begin", refuse_second)
+        reasons = database.grant_all([(port, allocation), other])
+    assert reasons == ["neutron's database: no space left", ""]
+    assert neutron.show_granted(other[0].uuid) == other[1]
+
+
+def test_postgresql_writes_no_profile_of_a_port_that_another_transaction_changes(tmp_path):
+    """The change is not committed when the profile is written. Only the tables in question are made."""
+    uuid, instance, other = new_uuid(), new_uuid(), new_uuid()
+    port = Port(uuid, instance, "host")
+    with databases.make_database("postgresql", tmp_path) as url:
+        engine = sa.create_engine(url)
+        tables = sa.MetaData()
+        ports = sa.Table(
+            "ports",
+            tables,
+            sa.Column("id", sa.String(36)),
+            sa.Column("device_id", sa.String(36)),
+            sa.Column("standard_attr_id", sa.BigInteger),
+        )
+        attributes = sa.Table(
+            "standardattributes",
+            tables,
+            sa.Column("id", sa.BigInteger),
+            sa.Column("revision_number", sa.BigInteger),
+            sa.Column("updated_at", sa.DateTime),
+        )
+        names = ("port_id", "host", "vif_type", "profile", "status")
+        bindings = sa.Table(
+            "ml2_port_bindings", tables, *[sa.Column(name, sa.String(4095)) for name in names]
+        )
+        tables.create_all(engine)
+        with engine.begin() as connection:
+            connection.execute(ports.insert().values((uuid, instance, 1)))
+            connection.execute(attributes.insert().values((1, 5, None)))
+            connection.execute(bindings.insert().values((uuid, "host", "ovs", "", "ACTIVE")))
+        database = NeutronDatabase(url, is_written=True)
+        found = []
+        writer = threading.Thread(target=lambda: found.extend(database.grant_all([(port, {"1": PROVIDER})])))
+        with engine.begin() as connection:
+            connection.execute(ports.update().values(device_id=other))
+            connection.execute(attributes.update().values(revision_number=6))
+            writer.start()
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while writer.is_alive() and not connection.exec_driver_sql(waiting).scalar():
+                writer.join(0.01)
+        writer.join()
+        with engine.connect() as connection:
+            profile = connection.execute(sa.select(bindings.c.profile)).scalar()
+        engine.dispose()
+        database._written._engine.dispose()
+        database._database._engine.dispose()
+    assert [reason.partition(":")[0] for reason in found] == ["it belongs to another instance by now"]
+    assert profile == ""
 
 
 @pytest.mark.parametrize("serving_neutron", ["mariadb"], indirect=True)
