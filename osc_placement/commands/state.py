@@ -231,7 +231,9 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if is_asking:
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
             others = describe_plan(replace(plan, leftover=Leftover()), _LINES_TO_CONFIRM)
-            self._tell(others, "more lines; --dry-run | less shows all", most=_LINES_TO_CONFIRM)
+            self._tell(
+                others, "more lines (equal changes once); --dry-run | less shows each", most=_LINES_TO_CONFIRM
+            )
         stream = self.app.stderr
         is_narrow = stream is not None and screen_of(stream).width is not None
         self._tell(
@@ -248,7 +250,9 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         refusals = [f"! {text}" for text in describe_refusals(run, is_grouped=width is not None)]
         lines = list(describe_plan(plan, None if width is None else _LINES_TO_SHOW))
         if width is not None:
-            lines = fit(lines, _LINES_TO_SHOW, width, "more lines; --dry-run | less shows all")
+            lines = fit(
+                lines, _LINES_TO_SHOW, width, "more lines (equal changes once); --dry-run | less shows each"
+            )
             refusals = fit(refusals, _LINES_TO_TELL, width, "more reasons; --dry-run | less shows all")
             if plan.size:
                 lines.append(f"to do: {count_changes(plan).lower()}")

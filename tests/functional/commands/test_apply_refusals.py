@@ -234,7 +234,10 @@ def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
     terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file)
     terminal.read_until("Create 60 resource providers? [y/N] ")
     assert "+ 30 resource providers, such as new-00\r\n+ resource provider unlike-01\r\n" in terminal.shown
-    assert "... and 38 more lines; --dry-run | less shows all\r\nRefused: consumer" in terminal.shown
+    assert (
+        "... and 38 more lines (equal changes once); --dry-run | less shows each\r\nRefused: consumer"
+        in terminal.shown
+    )
     out, status = terminal.answer(answer)
     assert ("new-29" in cloud.names(), status) == ((True, 3) if answer == "y" else (False, 1))
     assert ("60 created" in out) is (answer == "y")
