@@ -5,6 +5,9 @@ The scheduler of nova 34 calls `NAMES` in this order. A filter adds traits that 
 or must not have, or aggregates that the providers must be in or must not be in. Most of them read the flavor,
 the image, the project or the availability zone, and some are enabled in nova.conf only.
 
+An older nova lacks some of them, and its release is not known here. A nova that has a filter needs an
+os-traits that has its traits, so a filter is off if placement does not know one of those that it asks for.
+
 Not modelled is the filter that needs the networks of an instance: it is named as unknown, so a count is too
 high by the hosts that it would remove. The filters that nova calls with the candidates it got
 (ComputeFilter, NUMATopologyFilter and so on) read the state of hosts, which placement does not have.
@@ -81,7 +84,7 @@ class Boot:
     """What is known of the instance that is to be booted, and of the cloud.
 
     :ivar required: the traits that the groups of the flavor and the image require
-    :ivar traits: those that exist
+    :ivar traits: those that placement knows
     :ivar aggregates: None if they cannot be read
     :ivar remote_managed_port: whether it is known to have a port of the vNIC type remote-managed
     :ivar owner_gap: why not every nova-compute service reports `OWNER_TRAIT`; empty if all do
@@ -110,13 +113,17 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request filter asks for; ``reason`` says why it asks for nothing, or for what it does."""
+    """What a request filter asks for; ``reason`` says why it asks for nothing, or for what it does.
+
+    :ivar unknown: the traits for which it is off, as placement does not know them
+    """
 
     name: str
     state: State
     reason: str
     root: Traits = field(default_factory=Traits)
     membership: Membership = field(default_factory=Membership)
+    unknown: frozenset[str] = frozenset()
 
     def describe(self, name: Callable[[Collection[str]], str]) -> str:
         """Describe what it asks for, and why; ``name`` gives the names of aggregates."""
@@ -158,12 +165,20 @@ def ask_filters(boot: Boot, options: Options | None, forced: Collection[str] = (
                 found.append(Asked(name, State.OFF, boot.owner_gap))
                 continue
         try:
-            found.append(replace(ask(boot, options), name=name))
+            one = replace(ask(boot, options), name=name)
         except Refused:
             raise
         except NoClaim as error:
             raise Refused(name, str(error)) from error
+        unknown = one.root.names.difference(boot.traits)
+        if unknown and name not in forced:
+            one = Asked(name, State.OFF, _describe_unknown(unknown), unknown=unknown)
+        found.append(one)
     return found
+
+
+def _describe_unknown(traits: Collection[str]) -> str:
+    return f"the placement service has no trait {' or '.join(sorted(traits))}"
 
 
 def describe_owner_gap(traits: Collection[str], nodes: int, without: int) -> str:
@@ -173,7 +188,7 @@ def describe_owner_gap(traits: Collection[str], nodes: int, without: int) -> str
     compute nodes in placement, and by those ``without`` the trait among them.
     """
     if OWNER_TRAIT not in traits or NODE_TRAIT not in traits:
-        return f"the placement service has no trait {OWNER_TRAIT}"
+        return _describe_unknown((OWNER_TRAIT,))
     if without:
         return f"{without} compute nodes do not report {OWNER_TRAIT}"
     return "" if nodes else f"no compute node reports {OWNER_TRAIT}"

@@ -376,7 +376,10 @@ def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> Non
 
 
 def _require_filter_traits(request: NovaRequest, known: Collection[str]) -> None:
-    """Raise PlacementError if a filter asks for a trait that placement does not know."""
+    """Raise PlacementError if a filter asks for a trait that placement does not know.
+
+    Only one that is on by --nova-filter does.
+    """
     for one in request.applied:
         for trait in sorted(one.root.names):
             if trait not in known:

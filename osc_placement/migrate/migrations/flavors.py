@@ -32,9 +32,11 @@ from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.nova_filters import (
+    NAMES,
     NODE_TRAIT,
     OWNER_TRAIT,
     STATUS_FILTER,
+    SWITCHES,
     Asked,
     Boot,
     Options,
@@ -292,9 +294,9 @@ class _Filters:
     """The request filters of nova's scheduler.
 
     They are asked for an instance without an availability zone other than the default of nova.conf, and of an
-    image without properties. Those that depend on its project, disk format, networks and ports are left out.
+    image without properties. Those that depend on its project, disk format, networks and ports are left out,
+    and those that ask for a trait that placement does not know.
 
-    :ivar note: what is assumed, and which filters are left out
     :ivar names: the names of the host aggregates, by UUID
     """
 
@@ -318,18 +320,33 @@ class _Filters:
             else [FilterAggregate(each.uuid, each.name, each.metadata) for each in aggregates],
             owner_gap=describe_owner_gap(traits, nodes.bit_count(), without.bit_count()),
         )
-        zone = options and options.default_schedule_zone
-        unknown = [one.name for one in ask_filters(self._boot, options, forced) if one.state is State.UNKNOWN]
-        self.note = (
-            f"filters of nova's scheduler{'' if options else ' (no nova.conf)'}: "
+        asked = ask_filters(self._boot, options, forced)
+        self._left_out = [one.name for one in asked if one.state is State.UNKNOWN]
+        #: by filter
+        self._unknown_traits: dict[str, frozenset[str]] = {}
+
+    @property
+    def note(self) -> str:
+        """Return what is assumed, and which filters are left out of what was asked so far."""
+        zone = self._options and self._options.default_schedule_zone
+        off = [
+            f"{name} (placement has no trait {' or '.join(sorted(self._unknown_traits[name]))})"
+            for name in NAMES
+            if name in self._unknown_traits
+        ]
+        return (
+            f"filters of nova's scheduler{'' if self._options else ' (no nova.conf)'}: "
             f"{f'availability zone {zone}' if zone else 'no availability zone'} and no image properties are "
-            f"assumed; not applied: {', '.join(unknown)}"
+            f"assumed; not applied: {', '.join([*self._left_out, *off])}"
         )
 
     def ask(self, flavor: Flavor, request: CandidateRequest) -> list[Asked]:
         """Return the filters that ask for something; raise NoClaim if one refuses the flavor."""
         boot = replace(self._boot, flavor=flavor, required=request.required)
         asked = ask_filters(boot, self._options, self._forced)
+        for one in asked:
+            if one.unknown:
+                self._unknown_traits[one.name] = self._unknown_traits.get(one.name, frozenset()) | one.unknown
         return [one for one in asked if one.state is State.APPLIED]
 
 
@@ -447,6 +464,7 @@ class _Judge:
         unknown = self._find_unknown(request)
         for kind, name in unknown:
             self._note(kind, name, subject)
+        # only filters that are on whatever nova and placement are: see ask_filters
         by_filters = [
             (one.name, name) for one in asked for name in self.names.find_unknown("trait", one.root.names)
         ]
@@ -497,7 +515,7 @@ class _Judge:
                     conditions = last.describe(partial(name_aggregates, names=aggregate_names))
                     text = (
                         f"fits on no empty host that nova's filters leave; {last.name} removes the last: "
-                        f"{conditions}"
+                        f"{conditions}{self._describe_doubt(last)}"
                     )
                 return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
         best = fit.find_best(add_filters(asked.own, lasting))
@@ -512,6 +530,13 @@ class _Judge:
             text = f"fits on no host now: {self._name_shortage(request, fit)}"
             return _Verdict(Reason.FULL, (*found, (Reason.FULL, text)), best)
         return _Verdict("fits", found, best)
+
+    def _describe_doubt(self, asked: Asked) -> str:
+        """Return that nova may not have a filter, if it is always called and no host has what it requires."""
+        has_trait = self.cloud.snapshot.with_any_trait
+        if asked.name in SWITCHES or all(has_trait(any_of) for any_of in asked.root.required):
+            return ""
+        return "; no host reports it, and a nova that is older than this filter does not ask for it"
 
     def _name_shortage(self, request: CandidateRequest, fit: FlavorFit) -> str:
         """Return what no host that suits a request has free."""

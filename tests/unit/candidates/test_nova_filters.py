@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the request filters of nova's scheduler ask for, and the hosts that they remove."""
 
+import os_traits
 import pytest
 
 from osc_placement.candidates.fit import make_request
@@ -21,6 +22,7 @@ from osc_placement.flavor import Flavor, NoClaim
 from tests.unit.report.clouds import cloud, node, storage
 
 FLAVOR = Flavor(1, 64, 1)
+KNOWN = os_traits.get_traits()
 ALL_ON = Options(**dict.fromkeys(SWITCHES.values(), True))
 ZONE = HostAggregate("z", "zone-hosts", {"availability_zone": "az1"})
 GOLD = HostAggregate("g", "gold-hosts", {"trait:CUSTOM_GOLD": "required"})
@@ -41,7 +43,7 @@ def test_every_filter_has_a_state_and_a_reason():
 
 def test_without_nova_conf_it_is_unknown_which_filters_are_on():
     """Those that always are apply; one that is asked for by name is on."""
-    states = {one.name: one.state for one in ask_filters(Boot(FLAVOR), None)}
+    states = {one.name: one.state for one in ask_filters(Boot(FLAVOR, traits=KNOWN), None)}
     assert {name for name, state in states.items() if state is State.UNKNOWN} >= SWITCHES.keys()
     assert states["compute_status_filter"] is State.APPLIED
     boot = Boot(FLAVOR, aggregates=[GOLD])
@@ -69,6 +71,23 @@ def test_what_is_not_known_of_the_instance_is_unknown():
         "routed_networks_filter",
         "remote_managed_ports_filter",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "trait"),
+    [
+        ("compute_status_filter", "COMPUTE_STATUS_DISABLED"),
+        ("tpm_secret_security_filter", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"),
+    ],
+)
+def test_filter_whose_trait_placement_does_not_know_is_off_unless_it_is_asked_for(name, trait):
+    """A nova that has the filter needs an os-traits that has the trait, whether it requires or forbids it."""
+    flavor = Flavor(1, 64, 1, extra_specs={"hw:tpm_version": "2.0"})
+    boot = Boot(flavor, traits=[known for known in KNOWN if known != trait])
+    one = ask(name, boot)
+    assert (one.state, one.reason) == (State.OFF, f"the placement service has no trait {trait}")
+    assert ask(name, boot, forced=[name]).state is State.APPLIED
+    assert ask(name, Boot(flavor, traits=KNOWN)).state is State.APPLIED
 
 
 def test_a_project_without_an_aggregate_is_refused_if_it_needs_one():
@@ -133,7 +152,7 @@ def test_the_first_filter_that_does_not_admit_a_host_removes_it():
         node("disabled", traits=["COMPUTE_STATUS_DISABLED"], aggregates=["z"], VCPU=4),
         node("isolated", aggregates=["z", "g"], VCPU=4),
     ]
-    boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE, GOLD], owner_gap="old")
+    boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE, GOLD], owner_gap="old", traits=KNOWN)
     assert remove(records, boot) == (
         {"in": 4, "out": 0, "disabled": 0, "isolated": 0},
         4,
@@ -148,7 +167,7 @@ def test_the_first_filter_that_does_not_admit_a_host_removes_it():
 def test_an_isolated_host_is_admitted_to_a_request_with_its_trait():
     """The flavor or the image requires it."""
     records = [node("isolated", traits=["CUSTOM_GOLD"], aggregates=["g"], VCPU=4)]
-    boot = Boot(FLAVOR, required=["CUSTOM_GOLD"], aggregates=[GOLD], owner_gap="old")
+    boot = Boot(FLAVOR, required=["CUSTOM_GOLD"], aggregates=[GOLD], owner_gap="old", traits=KNOWN)
     assert remove(records, boot) == ({"isolated": 4}, 4, {})
 
 
@@ -158,7 +177,7 @@ def test_a_host_whose_storage_is_outside_of_the_zone_is_removed_by_the_zone():
         node("in", aggregates=["z", "s"], VCPU=4),
         storage("disks", ["s"], DISK_GB=100),
     ]
-    boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE], owner_gap="old")
+    boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE], owner_gap="old", traits=KNOWN)
     counts, total, texts = remove(records, boot, amounts={"VCPU": 1, "DISK_GB": 1})
     assert (counts["in"], total) == (0, 0)
     assert texts["in"] == "map_az_to_placement_aggregate: availability zone az1"
@@ -167,7 +186,7 @@ def test_a_host_whose_storage_is_outside_of_the_zone_is_removed_by_the_zone():
 def test_a_full_host_is_not_said_to_be_removed():
     """It says what it lacks."""
     records = [node("full", aggregates=["z"], VCPU=0)]
-    boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE], owner_gap="old")
+    boot = Boot(FLAVOR, zone="az1", aggregates=[ZONE], owner_gap="old", traits=KNOWN)
     assert remove(records, boot) == ({"full": 0}, 0, {})
 
 

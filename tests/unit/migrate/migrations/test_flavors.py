@@ -15,6 +15,8 @@ from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.migrate.problem import Reason
 from tests.unit.report.clouds import node, stock
 
+#: the traits of an emulated TPM of version 2.0 and the usual model
+TPM = ("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS")
 HOST = node("h1", VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
 
 
@@ -360,9 +362,48 @@ def test_flavor_that_a_filter_refuses_cannot_boot():
     assert text.startswith("no boot can succeed: nova's tpm_secret_security_filter refuses the request: ")
 
 
-def test_trait_of_a_filter_that_placement_does_not_know_is_named_with_it():
-    """Placement refuses the request."""
-    ((reason, _, text),) = found_in(survey(Source([flavor(**{"accel:device_profile": "fpga"})]), HOST))
+@pytest.mark.parametrize(
+    ("name", "trait", "known"),
+    [
+        ("compute_status_filter", DISABLED_TRAIT, "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"),
+        ("tpm_secret_security_filter", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER", DISABLED_TRAIT),
+    ],
+)
+def test_filter_whose_trait_placement_does_not_know_is_named_and_not_applied(monkeypatch, name, trait, known):
+    """An older nova does not have it, so flavors are judged without it."""
+    traits = [*TPM, known]
+    monkeypatch.setattr(Client, "list_traits", lambda _: traits)
+    reported = [each for each in traits if each != DISABLED_TRAIT]
+    host = node("h1", traits=reported, VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+    flavors = [flavor("small", **{"hw:tpm_version": "2.0"}), flavor("big", vcpus=99)]
+    result = survey(Source(flavors), host)
+    assert [each.state for each in result.flavors] == ["fits", Reason.NO_HOST]
+    assert result.assessment.notes[-1].endswith(f", {name} (placement has no trait {trait})")
+
+
+def test_filter_that_no_host_has_the_trait_of_may_be_missing_in_an_older_nova():
+    """Placement is upgraded first. If a host reports the trait, the filter is there."""
+    trait = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
+    traits = (*TPM, trait)
+    source = Source([flavor(**{"hw:tpm_version": "2.0"})])
+    host = node("h1", traits=TPM, VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+    ((reason, _, text),) = found_in(survey(source, host, traits=traits))
+    assert reason is Reason.NO_HOST
+    doubt = "; no host reports it, and a nova that is older than this filter does not ask for it"
+    assert text == (
+        "fits on no empty host that nova's filters leave; tpm_secret_security_filter removes the last: "
+        f"root has {trait} (TPM secret security user){doubt}"
+    )
+    small = node("h2", traits=[trait], VCPU=1, MEMORY_MB=65536, DISK_GB=1000)
+    ((_, _, other),) = found_in(survey(source, host, small, traits=traits))
+    assert other == text.removesuffix(doubt)
+
+
+def test_trait_of_a_forced_filter_that_placement_does_not_know_is_named_with_it():
+    """Placement refuses the request of a nova that has the filter."""
+    forced = Flavors(forced_filters=frozenset(("accelerators_filter",)))
+    source = Source([flavor(**{"accel:device_profile": "fpga"})])
+    ((reason, _, text),) = found_in(survey(source, HOST, comparison=forced))
     assert reason is Reason.UNKNOWN_NAME
     assert text.startswith("placement does not know trait COMPUTE_ACCELERATORS")
     assert text.endswith("; nova's accelerators_filter asks for it")
