@@ -34,6 +34,7 @@ NODE_TRAIT: Final = "COMPUTE_NODE"
 #: the filter that removes hosts which may be enabled again
 STATUS_FILTER: Final = "compute_status_filter"
 ZONE_KEY: Final = "availability_zone"
+NO_NOVA_CONF: Final = "no nova.conf"
 AGGREGATES_UNREAD: Final = "the host aggregates of the compute service cannot be read"
 _PROJECT_KEY: Final = "filter_tenant_id"
 _TRAIT_KEY: Final = "trait:"

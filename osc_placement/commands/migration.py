@@ -227,7 +227,7 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
         open_ironic,
         open_neutron,
         open_glance=open_glance,
-        read_scheduler_options=lambda: read_filter_options(command, None)[0],
+        read_scheduler_options=lambda: read_filter_options(command, None),
     )
     return _name_grants(migration.assess(context))
 

@@ -21,6 +21,7 @@ from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
 from osc_placement.candidates.nova_filters import (
     AGGREGATES_UNREAD,
     NAMES,
+    NO_NOVA_CONF,
     NODE_TRAIT,
     OWNER_TRAIT,
     READ_AGGREGATES,
@@ -294,7 +295,7 @@ def read_filter_options(command: base.PlacementCommand, path: str | None) -> tup
 
         return read_options(file, is_usual=path is None), file
     except (FileNotFoundError, NotADirectoryError):
-        return None, "no nova.conf"
+        return None, NO_NOVA_CONF
     except OSError as error:
         problem, cause = f"{file} cannot be read: {error.strerror}", error
     except ImportError as error:

@@ -16,7 +16,7 @@ from osc_placement.migrate.problem import Problem, Reason
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
     from osc_placement.batch.plan import Plan
-    from osc_placement.candidates.nova_filters import Options
+    from osc_placement.candidates.nova_filters import NO_NOVA_CONF, Options
     from osc_placement.migrate.nova.ports import Allocation, Port
     from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource, Source
 
@@ -77,7 +77,7 @@ class Context:
     Access to ``source`` blocks until it is open, so a migration asks placement first where it can.
     ``open_ironic`` gives None if there is no address of Ironic, and raises Unreadable if its configuration is
     wrong; only a migration that needs Ironic calls it. ``open_neutron`` and ``open_glance`` are the
-    same for neutron and glance. ``read_scheduler_options`` gives None if there is no nova.conf.
+    same for neutron and glance. ``read_scheduler_options`` gives None if they are not known, and says why.
     """
 
     open_source: Callable[[], Source]
@@ -86,7 +86,7 @@ class Context:
     open_ironic: Callable[[], BareMetalSource | None] = lambda: None
     open_neutron: Callable[[], NetworkSource | None] = lambda: None
     open_glance: Callable[[], ImageSource | None] = lambda: None
-    read_scheduler_options: Callable[[], Options | None] = lambda: None
+    read_scheduler_options: Callable[[], tuple[Options | None, str]] = lambda: (None, NO_NOVA_CONF)
     #: whether neutron is read even if no provider has inventory that a port may ask for
     names_neutron: bool = False
 

@@ -145,7 +145,7 @@ class Flavors:
         """Read all sides and compare; return what was found of each flavor too."""
         client = context.client
         client.require(microversion.TRAITS, "a comparison of traits")
-        options = context.read_scheduler_options() if self.applies_filters else None
+        options, gap = context.read_scheduler_options() if self.applies_filters else (None, "")
         traits = frozenset(client.list_traits())
         known = _Names(
             {
@@ -167,7 +167,7 @@ class Flavors:
         filters = None
         if self.applies_filters:
             read = aggregates if len(judge.unread) == unread else None
-            filters = _Filters(options, self.forced_filters, traits, read, cloud)
+            filters = _Filters(options, gap, self.forced_filters, traits, read, cloud)
         judge.judge_flavors(flavors, filters)
         if not self.flavors:
             images, note = _read_images(context, source, judge)
@@ -303,6 +303,7 @@ class _Filters:
     def __init__(
         self,
         options: Options | None,
+        gap: str,
         forced: frozenset[str],
         traits: frozenset[str],
         aggregates: Sequence[HostAggregate] | None,
@@ -312,6 +313,7 @@ class _Filters:
         without = nodes & ~cloud.snapshot.with_any_trait((OWNER_TRAIT,))
         self.names = {each.uuid: each.name for each in aggregates or ()}
         self._options, self._forced = options, forced
+        self._gap = "" if options else f" ({gap})"
         self._boot = Boot(
             Flavor(0, 0, 0),
             traits=traits,
@@ -335,7 +337,7 @@ class _Filters:
             if name in self._unknown_traits
         ]
         return (
-            f"filters of nova's scheduler{'' if self._options else ' (no nova.conf)'}: "
+            f"filters of nova's scheduler{self._gap}: "
             f"{f'availability zone {zone}' if zone else 'no availability zone'} and no image properties are "
             f"assumed; not applied: {', '.join([*self._left_out, *off])}"
         )

@@ -19,7 +19,7 @@ from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
 from osc_placement.api.client import PlacementClient
-from osc_placement.candidates.nova_filters import Options
+from osc_placement.candidates.nova_filters import NO_NOVA_CONF, Options
 from osc_placement.errors import PlacementError, UsageError, one_line
 from osc_placement.migrate.nova import glance, ironic, neutron
 from osc_placement.migrate.nova.api_source import ApiSource
@@ -305,14 +305,26 @@ class Settings:
             )
         return files
 
-    def read_scheduler_options(self) -> Options | None:
-        """Return the options of nova.conf about request filters; None if there is no nova.conf."""
+    def read_scheduler_options(self) -> tuple[Options | None, str]:
+        """Return the options of nova.conf about request filters, None if they are not known, and why not.
+
+        Raise Misconfigured if a file that the command line names cannot be used.
+        """
         if not (self.config_files or cfg.find_config_files(project="nova")):
-            return None
+            return None, NO_NOVA_CONF
         try:
-            return options_of(self._conf)
+            return options_of(self._conf), ""
+        except Misconfigured as error:
+            if self.config_files:
+                raise
+            reason = str(error)
         except cfg.Error as error:
-            raise Misconfigured(f"{self._files} cannot be used: {one_line(error)}") from error
+            reason = one_line(error)
+            if self.config_files:
+                raise Misconfigured(
+                    f"{self._files} cannot be used: {reason}; correct it, or use --no-nova-filters"
+                ) from error
+        return None, f"nova.conf cannot be read: {reason.removesuffix('.')}"
 
     @cached_property
     def _conf(self) -> cfg.ConfigOpts:

@@ -339,6 +339,7 @@ def test_wrong_option_of_the_scheduler_is_one_line(cloud, add_host, migrate, nov
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "cannot be used" in done.stderr
     assert "image_metadata_prefilter" in done.stderr
+    assert done.stderr.endswith("; correct it, or use --no-nova-filters\n")
     assert migrate("flavors", "--no-nova-filters").returncode == 0
 
 

@@ -76,14 +76,14 @@ def flavor(name="m1", vcpus=2, memory_mb=2048, root_gb=20, **specs):
     return Flavor(vcpus, memory_mb, root_gb, extra_specs=specs, name=name, flavorid=f"id-{name}")
 
 
-def survey(source, *providers, glance=None, comparison=None, options=None, **names):
+def survey(source, *providers, glance=None, comparison=None, options=None, gap="no nova.conf", **names):
     """Compare; by default any part of a host may stay unused."""
     context = Context(
         lambda: source,
         Client(*providers, **names),
         1,
         open_glance=lambda: glance,
-        read_scheduler_options=lambda: options,
+        read_scheduler_options=lambda: (options, gap),
     )
     return (comparison or Flavors(most_unused=100)).survey(context)
 
@@ -322,6 +322,9 @@ def test_filters_that_depend_on_an_instance_are_named_and_not_applied():
         "require_image_type_support, isolate_aggregates, transform_image_metadata, routed_networks_filter, "
         "remote_managed_ports_filter"
     )
+    comparison = Flavors(frozenset(("m1",)))
+    (note,) = survey(Source([flavor()]), HOST, comparison=comparison, gap="x not read").assessment.notes
+    assert note.startswith("filters of nova's scheduler (x not read): no availability zone")
     options = Options(limit_tenants_to_placement_aggregate=True)
     (note,) = survey(
         Source([flavor()]), HOST, options=options, comparison=Flavors(frozenset(("m1",)))

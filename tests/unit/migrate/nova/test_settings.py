@@ -9,6 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from oslo_config import cfg
 
 from osc_placement.errors import TimedOut, UsageError
 from osc_placement.migrate.nova import database, rest
@@ -226,6 +227,32 @@ def test_binary_configuration_file_is_one_line(tmp_path):
         Settings((str(path),)).open_client()
     with pytest.raises(Misconfigured, match=r"cannot be read: .*directory"):
         Settings((str(tmp_path),)).open_client()
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"[scheduler]\nimage_metadata_prefilter = perhaps\n", "image_metadata_prefilter"),
+        (b"[scheduler]\n# \xff\n", "utf-8"),
+        (b"[scheduler\n", "Failed to parse"),
+    ],
+)
+def test_usual_nova_conf_that_is_broken_leaves_the_filters_unknown(tmp_path, monkeypatch, content, text):
+    """What is needed of it is on the command line; one that the command line names is an error."""
+    path = tmp_path / "nova.conf"
+    path.write_bytes(content)
+    monkeypatch.setattr(cfg, "find_config_files", lambda **_: [str(path)])
+    options, reason = Settings(placement_endpoint="http://127.0.0.1:1").read_scheduler_options()
+    assert (options, reason.startswith("nova.conf cannot be read: "), "\n" in reason) == (None, True, False)
+    assert text in reason
+    with pytest.raises(Misconfigured, match=text):
+        Settings((str(path),)).read_scheduler_options()
+
+
+def test_without_nova_conf_the_filters_are_unknown(monkeypatch):
+    """The reason is told."""
+    monkeypatch.setattr(cfg, "find_config_files", lambda **_: [])
+    assert Settings().read_scheduler_options() == (None, "no nova.conf")
 
 
 @pytest.fixture
