@@ -460,7 +460,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     if parted:
         names = [change.subject.name for change, _ in parted]
         warnings.append(describe_rests(names, len(changes), find_later(parted, again)))
-    if force and changes and not (refused or parted or unreadable):
+    if force and any(step.facets for step in steps) and not (refused or parted or unreadable):
         warnings.append(FORCE_UNNEEDED)
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
     edit = UndoEdit(run.header.title_of_undo, facets, force=force)

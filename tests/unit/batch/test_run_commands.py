@@ -185,6 +185,14 @@ def test_force_that_makes_no_difference_is_told(runs):
     assert other.startswith("1 of 3 changes will not be undone")
 
 
+def test_force_on_a_run_that_is_undone_is_not_told_to_be_unneeded(runs):
+    """There is nothing to undo, with force or without."""
+    run = runs.set_ratio(4.0)
+    execute_plan(runs.cloud, service.undo(runs.cloud, run, read_with(runs.cloud)).plan)
+    again = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
+    assert (again.is_needed, again.plan.warnings) == (False, ())
+
+
 def test_forced_undo_that_leaves_a_part_ends_with_status_3(runs):
     """Also where it leaves all, which is refused, and there is no run then."""
     run = runs.set_fields(reserved=1, allocation_ratio=4.0)
