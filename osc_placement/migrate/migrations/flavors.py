@@ -480,7 +480,7 @@ class _Judge:
     ) -> None:
         # PERF: many flavors make the same request
         parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.own.groups]
-        conditions = [(one.name, one.root, one.membership) for one in request.asked]
+        conditions = [(one.name, one.root, one.membership, one.reason) for one in request.asked]
         known = request.own.isolated, *parts, *conditions
         if known not in self._verdicts:
             self._verdicts[known] = self._judge_request(request, fit, aggregate_names)

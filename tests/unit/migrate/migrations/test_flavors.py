@@ -402,6 +402,15 @@ def test_filter_that_no_host_has_the_trait_of_may_be_missing_in_an_older_nova():
     assert other == text.removesuffix(doubt)
 
 
+def test_finding_names_what_its_own_flavor_asks_a_filter_for():
+    """Flavors that differ in nothing else."""
+    flavors = [flavor(name, **{"accel:device_profile": name}) for name in ("fpga", "gpu")]
+    result = survey(Source(flavors), HOST, traits=("COMPUTE_ACCELERATORS",))
+    assert [
+        (subject, f"(device profile {subject.split()[1]})" in text) for _, subject, text in found_in(result)
+    ] == [("flavor fpga", True), ("flavor gpu", True)]
+
+
 def test_trait_of_a_forced_filter_that_placement_does_not_know_is_named_with_it():
     """Placement refuses the request of a nova that has the filter."""
     forced = Flavors(forced_filters=frozenset(("accelerators_filter",)))
