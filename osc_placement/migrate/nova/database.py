@@ -27,7 +27,7 @@ _CAN_WAIT: Final = ("pymysql", "mysqldb")
 #: what aborts a transaction that may succeed when it is repeated: a wait for a lock that takes too long, a
 #: deadlock (also if Galera finds a conflict), and a row that was changed since the snapshot of MariaDB; the
 #: same of PostgreSQL, and of SQLite
-_COLLISIONS: Final = frozenset((1205, 1213, 1020, "40001", "40P01", "database is locked"))
+_COLLISIONS: Final = (1205, 1213, 1020, "40001", "40P01", "database is locked")
 
 #: how a session is made to refuse writes
 _READ_ONLY: Final[Mapping[str, str]] = {
@@ -166,7 +166,8 @@ def _is_collision(error: sa.exc.SQLAlchemyError) -> bool:
         return True
     cause = getattr(error, "orig", None)
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-    return not _COLLISIONS.isdisjoint((state, *getattr(cause, "args", ())[:1]))
+    # what a driver says first may be a mapping, which is in no set
+    return any(code in _COLLISIONS for code in (state, *getattr(cause, "args", ())[:1]))
 
 
 def _reason(error: Exception) -> str:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection templates of cells, filled as nova fills them."""
+"""Connection templates of cells, filled as nova fills them, and errors that are collisions."""
 
 import pytest
+import sqlalchemy as sa
 
-from osc_placement.migrate.nova.database import resolve_connection
+from osc_placement.migrate.nova.database import _is_collision, resolve_connection
 from osc_placement.migrate.nova.source import Unreadable
 
 MAIN = "mysql+pymysql://nova:s3cret@db1:3306/nova_cell0?charset=utf8#top"
@@ -43,3 +44,13 @@ def test_template_that_cannot_be_filled_is_unreadable(template):
 def test_without_a_main_connection_the_template_stays():
     """As in nova, which logs it and goes on to fail at the connection."""
     assert resolve_connection("{scheme}://x", None, "cell c") == "{scheme}://x"
+
+
+@pytest.mark.parametrize(
+    ("argument", "is_collision"),
+    [(1213, True), ("database is locked", True), (1146, False), ({"C": "42P01"}, False), (["x"], False)],
+)
+def test_collision_is_told_by_what_the_driver_says(argument, is_collision):
+    """Whatever it says, such as the fields of PostgreSQL's answer."""
+    error = sa.exc.OperationalError("UPDATE x", {}, Exception(argument))
+    assert _is_collision(error) == is_collision
