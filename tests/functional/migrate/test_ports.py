@@ -490,6 +490,29 @@ def test_killed_writer_of_profiles_is_completed_by_the_next_run(
     assert all("allocation" in shown["binding:profile"] for shown in after.values())
 
 
+def test_undo_leaves_written_profiles_and_the_next_healing_agrees_with_them(
+    cloud, client, host, neutron, policy, network, migrate, migrate_json, writing
+):
+    """What the instance holds is taken back; it gets the same again, and no profile is written twice."""
+    node, agent, bridge = host
+    instance = cloud.add_instance("h1")
+    port = neutron.add_port(network, instance, qos_policy_id=policy)
+    document, status = migrate_json(*writing)
+    assert (document["ports"], status) == ([port], 0)
+    written = neutron.read_binding(port)
+    assert migrate("run", "resume", document["run"]).returncode == 0
+    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert (held_by(client, instance), neutron.read_binding(port)) == ({}, written)
+    document, status = migrate_json(*writing)
+    assert (document["ports"], document["findings"], status) == ([], [], 0)
+    assert held_by(client, instance) == {
+        node: CLAIM,
+        agent: {RATE: 50},
+        bridge: {EGRESS: 1000, INGRESS: 2000},
+    }
+    assert neutron.read_binding(port) == written
+
+
 def leak(cloud, client, neutron, policy, network, host, *, has_port):
     """Return an instance that holds 700 kbit/s more than its ports ask for."""
     node, agent, bridge = host
