@@ -261,7 +261,7 @@ def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:
             continue
         # a change of which a part was left is not undone
         number = max(0, run.applied - run.partial - (lost.number if lost else 0))
-        is_whole = run.state == "done" and not run.partial and lost is None
+        is_whole = run.state == "done" and lost is None
         if number == 0 and not (run.partial or is_whole):
             continue
         by = run.header.id

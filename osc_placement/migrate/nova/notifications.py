@@ -12,12 +12,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from osc_placement.errors import PlacementError, one_line
-
-if TYPE_CHECKING:
-    pass
 
 #: where nova sends them unless [notifications]/versioned_notifications_topics says otherwise
 TOPIC: Final = "versioned_notifications"
