@@ -169,7 +169,7 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
         return replace(change, subject=again.subject)
     if "identity" in change.facets and change.after.identity == ABSENT:
         return again  # a deletion writes nothing else, so that any difference comes from somebody else
-    back, _ = undo_change(change, now)
+    back = undo_change(change, now).target
     images = {facet: getattr(back, facet) for facet in written}
     images |= {
         facet: getattr(change.before, facet)

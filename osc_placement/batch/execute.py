@@ -38,7 +38,12 @@ from osc_placement.batch.recorder import NoRecorder, Recorder
 from osc_placement.batch.repeat import Repeat, Replace
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_state
-from osc_placement.batch.stages import find_names_in_the_way, find_room, find_stages, find_widened
+from osc_placement.batch.stages import (
+    find_names_in_the_way,
+    find_stages,
+    find_temporary_inventories,
+    find_widened,
+)
 from osc_placement.batch.transaction import (
     NotKnown,
     ProvidersTransaction,
@@ -148,7 +153,7 @@ def execute_plan(
         client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
     is_changed = {step.uuid for step in plan.changes}
     # one that is changed twice is not as planned before the others are
-    able = [step for step in steps if step.uuid in is_changed and step.uuid not in run.room]
+    able = [step for step in steps if step.uuid in is_changed and step.uuid not in run.temporary]
     first = {step.uuid for step in able[:canary]}
     outcomes = change([step for step in steps if step.uuid in first])
     if first:
@@ -263,7 +268,7 @@ class _Run:
         #: by UUID, the changes of these that others were faster with, as they are recorded now
         self._replanned: dict[str, Change] = {}
         #: by UUID, the inventories of providers that are created with less capacity than is allocated
-        self.room = find_room((*plan.done, *plan.changes)) if plan.is_staged else {}
+        self.temporary = find_temporary_inventories((*plan.done, *plan.changes)) if plan.is_staged else {}
         #: by UUID, the changes that give those of them that are there the inventories that were planned
         self._narrowing: dict[str, Change] = {}
         #: the changes of these as they are recorded
@@ -341,16 +346,16 @@ class _Run:
         outcomes = self._rename(find_names_in_the_way(takers, list(waiting.values())))
         ended = {outcome.change.uuid for outcome in outcomes}
         is_tried: set[str] = set()
-        for stage in find_stages([step for step in steps if step.uuid not in ended], self.room):
+        for stage in find_stages([step for step in steps if step.uuid not in ended], self.temporary):
             if any(isinstance(step.subject, Consumer) and step.after.allocations for step in stage):
                 outcomes += self._widen(waiting)
             refused = self._plan.refused
             if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
                 self.gate.halt("stopped because what is left depends on what failed")
             left = [self._replanned.get(step.uuid, step) for step in stage if step.uuid not in self._ended]
-            roomy = [step for step in left if step.uuid in self.room.keys() & waiting.keys() - is_tried]
+            roomy = [step for step in left if step.uuid in self.temporary.keys() & waiting.keys() - is_tried]
             is_tried |= {step.uuid for step in roomy}
-            outcomes += self._create_with_room(roomy)
+            outcomes += self._create_with_temporary_inventories(roomy)
             left = [self._narrowing.get(step.uuid, step) for step in left if step not in roomy]
             # no bulk request renames, moves or deletes, or creates names
             single = [step for step in left if "identity" in step.facets and not step.is_creation]
@@ -386,7 +391,7 @@ class _Run:
         def plan_again(again: Change) -> None:
             step, found = steps[again.uuid], again.before
             if self._plan.goes_on:  # it may have been written before the run died
-                found, _ = undo_change(step, replace(step.after, inventories=found.inventories))
+                found = undo_change(step, replace(step.after, inventories=found.inventories)).target
             step = replace(step, before=replace(step.before, inventories=found.inventories))
             self._recorder.plan_again(step)
             self._replanned[step.uuid] = step
@@ -403,11 +408,11 @@ class _Run:
         changes = find_widened(list(steps.values()))
         return map_many(widen, changes, threads=self._concurrency, on_result=self._on_outcome)
 
-    def _create_with_room(self, steps: Sequence[Change]) -> list[Outcome]:
+    def _create_with_temporary_inventories(self, steps: Sequence[Change]) -> list[Outcome]:
         """Create providers with inventories that admit their consumers; return the outcomes of failures.
 
         A provider gets its outcome with the inventories that were planned. If the run ends before that, it
-        has the others, which `find_room` finds again for a resume and an undo.
+        has the others, which `find_temporary_inventories` finds again for a resume and an undo.
         """
 
         def create(step: Change) -> Iterator[Outcome]:
@@ -420,7 +425,7 @@ class _Run:
 
             if self.gate.wait():
                 return
-            roomy = replace(step, after=replace(step.after, inventories=self.room[step.uuid]))
+            roomy = replace(step, after=replace(step.after, inventories=self.temporary[step.uuid]))
             edit = Replace(self._plan.edit.title, roomy)
             outcome = run_change(self._client, roomy, edit, self.gate.stop, plan_again)
             if not outcome.untouched:

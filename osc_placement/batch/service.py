@@ -56,7 +56,7 @@ from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
 from osc_placement.batch.select import read_states, read_usages
-from osc_placement.batch.stages import find_room
+from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
@@ -65,7 +65,7 @@ from osc_placement.batch.undo import (
     ReadStates,
     UndoEdit,
     describe_refusals,
-    has_room,
+    has_inventories,
     name_refused,
     plan_undo,
     read_now,
@@ -486,7 +486,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     refused: dict[str, Exception] = {}
     changed: list[ChangedSince] = []
     written: dict[str, Set[Facet]] = {}
-    room = find_room(tuple(run.intents.values())) if run.header.kind == APPLY else {}
+    temporary = find_temporary_inventories(tuple(run.intents.values())) if run.header.kind == APPLY else {}
     # what could not be read when it was planned, its edit has to decide on
     more = () if all(change.facets for change in pending) else edit.facets
     for change, reading in zip(pending, read_now(pending, read, more), strict=True):
@@ -504,7 +504,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             steps.append(change)
             continue
         try:
-            if has_room(state, room.get(change.uuid)):
+            if has_inventories(state, temporary.get(change.uuid)):
                 step = replace(change, subject=reading.subject)
             else:
                 step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
@@ -549,7 +549,7 @@ def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderSt
         return replace(change, subject=subject)
     again = carry_owner(change, plan_change(edit, subject, state))
     # what was written already keeps the before-image that undo needs, but for what others set in it since
-    back, _ = undo_change(change, state)
+    back = undo_change(change, state).target
     images = {facet: getattr(back, facet) for facet in change.facets}
     if not again.facets or change.after.identity == ABSENT:
         return again  # a deletion has written nothing of what differs

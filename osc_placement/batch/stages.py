@@ -29,7 +29,7 @@ def find_stages(steps: Sequence[Change], twice: Container[str] = ()) -> list[lis
     7. classes and traits that are deleted
 
     A provider that is created, and has less capacity than its consumers hold, is in stage 3 with the
-    inventories of `find_room`, and in stage 5 again; ``twice`` has its UUID.
+    inventories of `find_temporary_inventories`, and in stage 5 again; ``twice`` has its UUID.
 
     A provider of stage 5 that also gets what a consumer of stage 4 needs has to be widened before that stage,
     see `find_widened`. No order serves two providers that exchange their places in a tree, of which one is
@@ -82,7 +82,7 @@ def find_widened(steps: Sequence[Change]) -> list[Change]:
     return widened
 
 
-def find_room(steps: Sequence[Change]) -> dict[str, dict[str, Inventory]]:
+def find_temporary_inventories(steps: Sequence[Change]) -> dict[str, dict[str, Inventory]]:
     """Return, by UUID, inventories for providers that are created with less capacity than is allocated.
 
     Placement has such providers: the capacity was lowered after the claims, or nova-compute reserved a
@@ -103,11 +103,11 @@ def find_room(steps: Sequence[Change]) -> dict[str, dict[str, Inventory]]:
             for uuid, amounts in (step.after.allocations or {}).items():
                 for name, amount in amounts.items() if uuid in created else ():
                     claims.setdefault((uuid, name), []).append(amount)
-    room = {
+    temporary = {
         uuid: {name: admit(each, claims.get((uuid, name), ())) for name, each in inventories.items()}
         for uuid, inventories in created.items()
     }
-    return {uuid: inventories for uuid, inventories in room.items() if inventories != created[uuid]}
+    return {uuid: inventories for uuid, inventories in temporary.items() if inventories != created[uuid]}
 
 
 def _find_given_up(steps: Sequence[Change]) -> set[tuple[str, str]]:

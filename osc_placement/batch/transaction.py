@@ -240,9 +240,9 @@ def put_back(
         found, planned = [], []
         part = left[:size]
         for change, (subject, state) in zip(part, _read(client, part, concurrency), strict=True):
-            back, ours = undo_change(change, state)
+            back, expected = undo_change(change, state)
             planned.append(Change(subject, state, back))
-            found += [] if ours == state else [change.uuid]
+            found += [] if expected == state else [change.uuid]
         wanted = [change for change in planned if change.facets]
         if wanted:
             write(client, wanted)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.batch.difference import describe_difference, is_same_inventory
@@ -38,7 +38,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import KIND, Inventories, ReshapePlan, ReshapeRefused, Transfer, World
-from osc_placement.batch.stages import find_room
+from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
 
@@ -171,34 +171,34 @@ def _explain_by(
     refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]
 ) -> tuple[list[tuple[str, int]], bool]:
     """Return the runs as `find_later` does, and whether their undos leave nothing that is different."""
-    left = {change.uuid: (change, state) for change, state in refused}
+    remaining = {change.uuid: (change, state) for change, state in refused}
     #: what is different from what the change left, before and after the undo of each run
-    trails = {uuid: [("", _describe_strange(*pair))] for uuid, pair in left.items()}
+    trails = {uuid: [("", _describe_set_by_others(*pair))] for uuid, pair in remaining.items()}
     for run in later:
         for uuid, other in run.intents.items():
-            if uuid not in left or not run.may_be_written(other):
+            if uuid not in remaining or not run.may_be_written(other):
                 continue
-            change, state = left[uuid]
-            back, _ = undo_change(other, state)
-            left[uuid] = change, back
-            trail, strange = trails[uuid], _describe_strange(change, back)
+            change, state = remaining[uuid]
+            back = undo_change(other, state).target
+            remaining[uuid] = change, back
+            trail, difference = trails[uuid], _describe_set_by_others(change, back)
             known = [each for _, each in trail]
-            if strange in known:  # nothing became of it, or a later run took it back
-                del trail[known.index(strange) + 1 :]
+            if difference in known:  # nothing became of it, or a later run took it back
+                del trail[known.index(difference) + 1 :]
             else:
-                trail.append((run.header.id, strange))
-            if not strange:
-                del left[uuid]
-        if not left:
+                trail.append((run.header.id, difference))
+            if not difference:
+                del remaining[uuid]
+        if not remaining:
             break
     counts = Counter(run_id for _, *steps in trails.values() for run_id, _ in steps)
-    return sorted(counts.items(), reverse=True), not left
+    return sorted(counts.items(), reverse=True), not remaining
 
 
-def _describe_strange(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:
+def _describe_set_by_others(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:
     """Return what is different from what a change left; None if it can be undone."""
-    _, left = undo_change(change, now)
-    return None if left == now else describe_difference(left, now)
+    expected = undo_change(change, now).expected
+    return None if expected == now else describe_difference(expected, now)
 
 
 def name_refused(plan: Plan) -> str:
@@ -235,9 +235,9 @@ class UndoStep(UncheckedEdit):
         With ``force``, raise it only if nothing is left to undo.
         """
         step = self.step
-        back, planned = redo_change(step, state)
-        if planned == state:
-            # a part that was left when the step was planned is still left
+        back, expected = redo_change(step, state)
+        if expected == state:
+            # a part that was not undone when the step was planned is not undone now either
             stays = step.reason if step.is_partial else ""
             return Decision(back, stays or (FOUND_UNDONE if back == state else ""))
         if is_half_written(step, state):
@@ -246,7 +246,7 @@ class UndoStep(UncheckedEdit):
         if self.force and has_rest:
             return Decision(back, OTHERS_STAY)
         remedy = FORCE_HELPS if has_rest else ""
-        difference = describe_difference(planned, state)
+        difference = describe_difference(expected, state)
         raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
 
 
@@ -262,18 +262,29 @@ class UndoEdit(Recorded):
         return UndoStep(self.title, step, self.force)
 
 
-def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, ProviderState]:
-    """Undo a change on the state of now; return the state without the change, and the state with it.
+class Reverted(NamedTuple):
+    """The result of undoing or redoing a change on a state.
+
+    :ivar target: the state after it
+    :ivar expected: the state before it, with each field that others set put back to what the change left; it
+        equals the state that was read unless there is such a field
+    """
+
+    target: ProviderState
+    expected: ProviderState
+
+
+def undo_change(change: Change, now: ProviderState) -> Reverted:
+    """Undo a change on the state of now.
 
     A field that the change set is undone if it is still as the change left it. One that is as it was before
-    the change stays, and so does one that somebody else has set since. In the second state, what somebody
-    else has set is as the change left it, so that it equals ``now`` unless there is such a field.
+    the change stays, and so does one that somebody else has set since.
 
     Allocations are undone by consumer and class, and compared as a whole, as they are one claim.
     """
     if now.identity == ABSENT and change.before.identity and change.after.identity:
-        return now, replace(now, identity=change.after.identity)
-    values, left = {}, {}
+        return Reverted(now, replace(now, identity=change.after.identity))
+    values, expected = {}, {}
     for facet in change.facets:
         if getattr(now, facet) is None:
             continue
@@ -281,14 +292,16 @@ def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, Prov
         before, after, cells = _split(facet, *images)
         changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
         ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
-        strange = {key for key in changed - ours if not _is_same(cells.get(key), before.get(key))}
-        if strange:
-            kept = {key: value for key, value in cells.items() if key not in strange}
-            left[facet] = _join(facet, kept | {key: after[key] for key in strange if key in after})
+        set_by_others = {key for key in changed - ours if not _is_same(cells.get(key), before.get(key))}
+        if set_by_others:
+            kept = {key: value for key, value in cells.items() if key not in set_by_others}
+            put_back = {key: after[key] for key in set_by_others if key in after}
+            expected[facet] = _join(facet, kept | put_back)
         if facet == "allocations":
-            moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
-            ours = {key for key in ours if key[0] not in moved}
-            left[facet] = now.allocations if now.allocations in images[:2] else change.after.allocations
+            holders = _find_holders_to_keep(change, now, changed - ours, gives=not ours.isdisjoint(before))
+            ours = {key for key in ours if key[0] not in holders}
+            is_known = now.allocations in images[:2]
+            expected[facet] = now.allocations if is_known else change.after.allocations
         for key in ours:
             cells.pop(key, None)
             cells |= {key: before[key]} if key in before else {}
@@ -298,36 +311,35 @@ def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, Prov
         # what others gave it would go with it
         given = {facet: getattr(change.after, facet) for facet in FACETS if getattr(back, facet)}
         if given:
-            return replace(back, identity=now.identity), replace(now, **{**left, **given})
-    return back, replace(now, **left)
+            return Reverted(replace(back, identity=now.identity), replace(now, **{**expected, **given}))
+    return Reverted(back, replace(now, **expected))
 
 
-def redo_change(change: Change, now: ProviderState) -> tuple[ProviderState, ProviderState]:
+def redo_change(change: Change, now: ProviderState) -> Reverted:
     """Make a change on the state of now, as far as nobody has set the same since it was planned.
 
-    Return the state with the change, and the state without it; the second equals ``now`` as `undo_change`
-    says, with before and after exchanged.
+    This is `undo_change` with before and after exchanged.
     """
     return undo_change(Change(change.subject, change.after, change.before), now)
 
 
-def _find_moved(
-    change: Change, now: ProviderState, strange: set[tuple[str, ...]], *, gives: bool
+def _find_holders_to_keep(
+    change: Change, now: ProviderState, not_ours: set[tuple[str, ...]], *, gives: bool
 ) -> set[str]:
     """Return the holders whose allocations are not undone, as that would be a second claim for an instance.
 
     A consumer that does not hold what a change left it with was moved on, or is gone. Of a provider the
     holders are consumers, and each is judged by itself.
 
-    :param strange: the amounts that the change changed and that are not as it left them
+    :param not_ours: the amounts that the change changed and that are not as it left them
     :param gives: whether the undo would allocate something again; then nothing is undone for a consumer that
         holds from other providers meanwhile
     """
     if not isinstance(change.subject, Consumer):
-        return {key[0] for key in strange}
-    left, held = change.after.allocations or {}, now.allocations or {}
-    moved = strange or (gives and held.keys() != left.keys())
-    return {*(change.before.allocations or {}), *left} if moved else set()
+        return {key[0] for key in not_ours}
+    given, held = change.after.allocations or {}, now.allocations or {}
+    is_moved = not_ours or (gives and held.keys() != given.keys())
+    return {*(change.before.allocations or {}), *given} if is_moved else set()
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -429,17 +441,17 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     ]
     unreadable: dict[str, Exception] = {}
     refused: dict[str, ChangedSince] = {}
-    strange: list[tuple[Change, ProviderState]] = []
+    set_by_others: list[tuple[Change, ProviderState]] = []
     parted: list[tuple[Change, ProviderState]] = []
     shown: dict[str, Change] = {}
-    room = find_room(intents) if run.header.kind == APPLY else {}
+    temporary = find_temporary_inventories(intents) if run.header.kind == APPLY else {}
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
             steps.append(Change(change.subject, change.after, change.before, "could not be read"))
             continue
         state = reading.state
-        if has_room(state, room.get(change.uuid)):
+        if has_inventories(state, temporary.get(change.uuid)):
             state = replace(state, inventories=change.after.inventories)
         step, refusal = _undo_step(change, reading.subject, state, force=force)
         if state is not reading.state and not refusal:
@@ -448,14 +460,14 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         steps.append(step)
         if refusal:
             refused[step.uuid] = refusal
-            strange.append((change, state))
+            set_by_others.append((change, state))
             shown[step.uuid] = Change(step.subject, reading.state, step.after)
         elif step.is_partial:
             parted.append((change, state))
     warnings = []
     later, again = tee(later)
     if refused:
-        told = find_later(strange, later)
+        told = find_later(set_by_others, later)
         warnings.append(describe_refusals(list(refused.values()), len(changes), later=told))
     if parted:
         names = [change.subject.name for change, _ in parted]
@@ -472,18 +484,22 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         edits_of(edit, tuple(steps)),
         warnings=tuple(warnings),
         is_staged=run.header.kind == APPLY,
+        # by UUID, what is there of refused changes, as a row shows it; each step has what the run left
         found=shown,
     )
     return refuse_gone(plan)
 
 
-def has_room(state: ProviderState, room: Inventories | None) -> bool:
-    """Return whether a provider has the inventories that a run gives it until its consumers are there."""
+def has_inventories(state: ProviderState, wanted: Inventories | None) -> bool:
+    """Return whether a provider has these inventories; False if none are given.
+
+    Runs ask it of the temporary inventories that a provider has until its consumers are there.
+    """
     found = state.inventories or {}
     return (
-        room is not None
-        and found.keys() == room.keys()
-        and all(is_same_inventory(found[name], room[name]) for name in room)
+        wanted is not None
+        and found.keys() == wanted.keys()
+        and all(is_same_inventory(found[name], wanted[name]) for name in wanted)
     )
 
 
@@ -496,15 +512,15 @@ def _undo_step(
     if is_half_written(change, state):
         values = {facet: getattr(change.before, facet) for facet in change.facets}
         return Change(subject, state, replace(state, **values)), None
-    back, left = undo_change(change, state)
-    if left == state:
+    back, expected = undo_change(change, state)
+    if expected == state:
         return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
     has_rest = back != state
     if force and has_rest:
         return Change(subject, state, back, OTHERS_STAY), None
-    refusal = ChangedSince(subject.name, *describe_difference(left, state), remedy="", has_rest=has_rest)
-    # what is as it was before already is no part of the step
-    return Change(subject, left, undo_change(change, left)[0]), refusal
+    refusal = ChangedSince(subject.name, *describe_difference(expected, state), remedy="", has_rest=has_rest)
+    # fields that already have their old value are left out of the refused step
+    return Change(subject, expected, undo_change(change, expected).target), refusal
 
 
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:
@@ -628,14 +644,16 @@ class ReshapeUndo:
         """
         come: dict[tuple[str, str, str], list[str]] = {}
         for one in back:
-            left, name = self.held_after.get(one.consumer), one.resource_class
-            if left is None:
+            held_after, name = self.held_after.get(one.consumer), one.resource_class
+            if held_after is None:
                 continue
-            if _amount(world.holdings[one.target], one.consumer, name) > _amount(left, one.target, name):
+            if _amount(world.holdings[one.target], one.consumer, name) > _amount(
+                held_after, one.target, name
+            ):
                 come.setdefault((one.consumer, one.source, one.target), []).append(name)
                 continue
             here = _amount(world.holdings[one.source], one.consumer, name)
-            if here > (held := _amount(left, one.source, name)):
+            if here > (held := _amount(held_after, one.source, name)):
                 raise ReshapeRefused(
                     f"Consumer {one.consumer} holds {here} of {name} of {world.name(one.source)} now, and "
                     f"held {held} when this was planned, so its claim would be split; nothing was changed"

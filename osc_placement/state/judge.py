@@ -18,7 +18,7 @@ from osc_placement.batch.advice import advise
 from osc_placement.batch.capacity import Excess
 from osc_placement.batch.device import ONE_TIME_USE
 from osc_placement.batch.plan import ABSENT, Change, CustomName, Plan, read_identity
-from osc_placement.batch.stages import find_room
+from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
@@ -65,8 +65,8 @@ def _warn_of_overfull(plan: Plan) -> Iterator[str]:
     A one-time-use device that is in use is no such provider: nova-compute reserves what the instance has.
     """
     changes = plan.changes
-    rooms = find_room(changes)
-    created = [change for change in changes if change.uuid in rooms]
+    temporary = find_temporary_inventories(changes)
+    created = [change for change in changes if change.uuid in temporary]
     used: dict[str, Counter[str]] = {}
     for change in changes if created else ():
         if isinstance(change.subject, Consumer):

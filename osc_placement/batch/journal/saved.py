@@ -201,15 +201,15 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
         is_gone = isinstance(now.error, Gone)
         return Move(step, now, "it does not exist any more" if is_gone else f"it cannot be read: {now.error}")
     facets: set[Facet] = set()
-    wanted, planned = redo_change(step, now.state)
+    wanted, expected = redo_change(step, now.state)
     again = plan_change(edit, now.subject, now.state)
-    gone, come = describe_difference(planned, now.state)
-    if planned == now.state and not holds(again.after, wanted, edit.facets):
+    gone, come = describe_difference(expected, now.state)
+    if expected == now.state and not holds(again.after, wanted, edit.facets):
         others = {facet: None for facet in FACETS if facet not in edit.facets}
-        planned = replace(step.before, **others)
-        gone, come = describe_difference(planned, replace(now.state, **others))
+        expected = replace(step.before, **others)
+        gone, come = describe_difference(expected, replace(now.state, **others))
     if gone or come:
-        facets |= {facet for facet in edit.facets if getattr(planned, facet) != getattr(now.state, facet)}
+        facets |= {facet for facet in edit.facets if getattr(expected, facet) != getattr(now.state, facet)}
     told = [f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"] if gone or come else []
     # the warning of aggregates that have different ratios
     selected = frozenset(saved.selects.aggregates if saved.selects else ())

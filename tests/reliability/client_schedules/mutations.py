@@ -118,7 +118,7 @@ def _undo_takes_all():
 
     def undo_change(change, now):
         before = {facet: getattr(change.before, facet) for facet in change.facets}
-        return replace(now, **before), now
+        return undo.Reverted(replace(now, **before), now)
 
     return [(undo, "undo_change", undo_change)]
 

@@ -41,8 +41,8 @@ def stock(**inventories):
 
 def undone(change, now):
     """The state without a change, and whether nobody has since set what it set."""
-    back, left = undo_change(change, now)
-    return back, left == now
+    back, expected = undo_change(change, now)
+    return back, expected == now
 
 
 @EXAMPLES
@@ -162,7 +162,7 @@ def test_a_refusal_of_the_whole_leaves_nothing_to_undo(answer, untouched):
 def test_consumer_that_was_moved_on_stays_there(now, back):
     """What a run moved is moved back only from where the run had moved it."""
     moved = [ProviderState(allocations={name: {"VCPU": 2}}) for name in ("a", "b")]
-    taken, _ = undo_change(Change(Consumer("i"), *moved), ProviderState(allocations=now))
+    taken = undo_change(Change(Consumer("i"), *moved), ProviderState(allocations=now)).target
     assert taken == ProviderState(allocations=back)
 
 

@@ -263,7 +263,7 @@ def test_a_creation_that_is_planned_again_leaves_what_others_reported():
     change = outcome.change
     assert (change.before, change.after) == (WITH_TRAIT.before, WITH_TRAIT.after)
     now = replace(REPORTED, traits=frozenset({"A"}))
-    assert undo_change(change, now)[1] != now
+    assert undo_change(change, now).expected != now
 
 
 def test_a_creation_that_is_resumed_leaves_what_others_reported():
@@ -276,8 +276,8 @@ def test_a_creation_that_is_resumed_leaves_what_others_reported():
 def test_undo_keeps_a_created_provider_to_which_others_gave_something(facet):
     """A deletion would take it away."""
     now = ProviderState(**{**EMPTY, facet: frozenset({"A"})}, identity=THERE.identity)
-    back, left = undo_change(CREATION, now)
-    assert (back.identity, getattr(back, facet), left) == (THERE.identity, {"A"}, THERE)
+    back, expected = undo_change(CREATION, now)
+    assert (back.identity, getattr(back, facet), expected) == (THERE.identity, {"A"}, THERE)
     assert undo_change(CREATION, THERE) == (NOTHING, THERE)
 
 
