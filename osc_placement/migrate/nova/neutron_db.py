@@ -55,15 +55,15 @@ _MOST_OF_PROFILE: Final = 4095
 
 
 class NeutronDatabase:
-    """A source that reads neutron's database at a URL; with ``is_written`` it writes binding profiles."""
+    """A source that reads neutron's database at a URL; with ``may_write`` it writes binding profiles."""
 
     way: Final = "to neutron's database"
     batch: Final = 100
 
-    def __init__(self, url: str, *, is_written: bool = False) -> None:
+    def __init__(self, url: str, *, may_write: bool = False) -> None:
         label = f"{LABEL}'s database"
         self._database = NovaDatabase(url, label, LABEL)
-        self._written = NovaDatabase(url, label, LABEL, is_read_only=False) if is_written else None
+        self._writable = NovaDatabase(url, label, LABEL, is_read_only=False) if may_write else None
 
     def list_ports(self) -> list[Port]:
         """Return the ports of instances; raise Unreadable if they cannot be read.
@@ -77,7 +77,7 @@ class NeutronDatabase:
 
     def refuse(self, port: Port) -> str:
         """Return why the binding profile of a port is not written; empty if it may be."""
-        return describe_unbound(port) if self._written else _NOT_WRITTEN
+        return describe_unbound(port) if self._writable else _NOT_WRITTEN
 
     def grant_all(self, grants: Sequence[tuple[Port, Allocation]]) -> list[str]:
         """Write the providers of ports into their binding profiles.
@@ -91,7 +91,7 @@ class NeutronDatabase:
         host, is left as it is. Raise Unreadable if the database refuses a transaction before any port was
         decided; after that, it is the reason of those that are left.
         """
-        if self._written is None:
+        if self._writable is None:
             return [_NOT_WRITTEN] * len(grants)
         left = {port.uuid: (port, allocation) for port, allocation in grants}
         reasons: dict[str, str] = {}
@@ -99,7 +99,7 @@ class NeutronDatabase:
         for number in range(_TRIES):
             for tried in [[*left]] if number == 0 else [[uuid] for uuid in left]:
                 try:
-                    with self._written.writing() as connection:
+                    with self._writable.writing() as connection:
                         decided = _ProfileWriter(self._database, connection).write_all(
                             [left[uuid] for uuid in tried]
                         )
@@ -139,14 +139,15 @@ class NeutronDatabase:
     def _read_rules(self, table: str, amount: str) -> Mapping[str, Sequence[Rule]]:
         """Return the rules of each policy; before Stein there was no direction.
 
-        Neutron makes the key of a group in a profile of its rules, in the order in which its database returns
-        them without being asked for any. Where profiles are written, the same statement finds this order.
+        Neutron computes the key of a group in a profile from the rules of a policy, in the order in which its
+        database returns them without ORDER BY. Where profiles are written, the rules of such a policy are
+        read with the same statement, so that the keys are the ones neutron would write.
         """
         clause = self._database.table(table, ("id", "qos_policy_id", "direction", amount))
         rules: dict[str, list[Rule]] = defaultdict(list)
         for row in self._database.fetch(sa.select(clause).order_by(clause.c.id)):
             rules[row["qos_policy_id"]].append(Rule(row["id"], row["direction"], row[amount]))
-        for policy in [policy for policy, several in rules.items() if self._written and len(several) > 1]:
+        for policy in [policy for policy, several in rules.items() if self._writable and len(several) > 1]:
             found = self._database.fetch(sa.select(clause).where(clause.c.qos_policy_id.in_([policy])))
             rules[policy] = [Rule(row["id"], row["direction"], row[amount]) for row in found]
         return rules
@@ -200,9 +201,9 @@ class _ProfileWriter:
         )
 
     def write_all(self, grants: Iterable[tuple[Port, Allocation]]) -> dict[str, str]:
-        """Write profiles; return by port why it was not written, or nothing if it was, or was right already.
+        """Write profiles; return by port why it was not written, empty if it was, or was right already.
 
-        A port that was changed after it was read here is left out.
+        A port that was changed after it was read here is missing, so that the caller tries it again.
         """
         grants = list(grants)
         rows = self._read([port.uuid for port, _ in grants])
@@ -262,7 +263,10 @@ class _ProfileWriter:
 
 
 def _make_profile(port: Port, allocation: Allocation, row: RowMapping | None) -> tuple[str, str | None]:
-    """Return the text of the profile with the providers, and None; or why it is not written, or nothing."""
+    """Return the text of a profile with the providers, and what prevents the write.
+
+    None: write it; empty: the profile is right already; otherwise: why it is not written.
+    """
     if row is None:
         return "", "it was deleted, or is bound to no host any more"
     try:

@@ -138,7 +138,7 @@ def describe_unbound(port: Port) -> str:
 def describe_change(port: Port, allocation: Allocation, document: Document) -> str | None:
     """Return why the providers of a port are not written into the binding profile that it has by now.
 
-    Return nothing if they are in it already, and None if they are to be written.
+    None: write them; empty: they are in it already; otherwise: why not.
     """
     if document["device_id"] != port.instance:
         return "it belongs to another instance by now"

@@ -179,7 +179,7 @@ class Settings:
             # PERF: SQLAlchemy takes a third of a second to load
             from osc_placement.migrate.nova.neutron_db import NeutronDatabase
 
-            return NeutronDatabase(self.neutron_database, is_written=self.is_neutron_database_written)
+            return NeutronDatabase(self.neutron_database, may_write=self.is_neutron_database_written)
         return self.open_neutron_api()
 
     def open_neutron_api(self) -> NeutronApi | None:

@@ -55,7 +55,7 @@ def add_ports(neutron, network, policy):
             neutron.add_port(network, new_uuid(), qos_policy_id=policy, profile=profile)
             for _ in range(number)
         ]
-        ports = {port.uuid: port for port in NeutronDatabase(neutron.database, is_written=True).list_ports()}
+        ports = {port.uuid: port for port in NeutronDatabase(neutron.database, may_write=True).list_ports()}
         return [(ports[uuid], {group.id: PROVIDER for group in ports[uuid].groups}) for uuid in wanted]
 
     return add
@@ -64,7 +64,7 @@ def add_ports(neutron, network, policy):
 @pytest.fixture
 def write(neutron):
     """A function that writes grants to the database; returns the reasons why they were not written."""
-    return lambda grants: NeutronDatabase(neutron.database, is_written=True).grant_all(grants)
+    return lambda grants: NeutronDatabase(neutron.database, may_write=True).grant_all(grants)
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def test_groups_of_a_request_have_the_ids_of_the_api(neutron, network):
     for _ in range(8):
         policy = neutron.add_policy(egress=1000, ingress=2000, packets=50)
         neutron.add_port(network, new_uuid(), qos_policy_id=policy)
-    ports = NeutronDatabase(neutron.database, is_written=True).list_ports()
+    ports = NeutronDatabase(neutron.database, may_write=True).list_ports()
     assert len(ports) == 8
     for port in ports:
         groups = neutron.show_port(port.uuid)["resource_request"]["request_groups"]
@@ -236,7 +236,7 @@ def test_row_that_stays_locked_does_not_keep_others_from_being_written(neutron, 
     grants = add_ports(3)
     locked = grants[1][0].uuid
     url = sa.make_url(neutron.database).update_query_dict({"init_command": "SET innodb_lock_wait_timeout=1"})
-    database = NeutronDatabase(url.render_as_string(hide_password=False), is_written=True)
+    database = NeutronDatabase(url.render_as_string(hide_password=False), may_write=True)
     engine = sa.create_engine(neutron.database)
     with engine.connect() as connection:
         lock = "SELECT * FROM ml2_port_bindings WHERE port_id = :port FOR UPDATE"
@@ -260,8 +260,8 @@ def test_ports_that_were_written_before_the_database_fails_are_not_said_to_be_le
             raise sa.exc.OperationalError("BEGIN", {}, Exception("no space left"))
 
     with before_each_write(neutron, port.uuid, change):
-        database = NeutronDatabase(neutron.database, is_written=True)
-        sa.event.listen(database._written._engine, "begin", refuse_second)
+        database = NeutronDatabase(neutron.database, may_write=True)
+        sa.event.listen(database._writable._engine, "begin", refuse_second)
         reasons = database.grant_all([(port, allocation), other])
     assert reasons == ["neutron's database: no space left", ""]
     assert neutron.show_granted(other[0].uuid) == other[1]
@@ -297,7 +297,7 @@ def test_postgresql_writes_no_profile_of_a_port_that_another_transaction_changes
             connection.execute(ports.insert().values((uuid, instance, 1)))
             connection.execute(attributes.insert().values((1, 5, None)))
             connection.execute(bindings.insert().values((uuid, "host", "ovs", "", "ACTIVE")))
-        database = NeutronDatabase(url, is_written=True)
+        database = NeutronDatabase(url, may_write=True)
         found = []
         writer = threading.Thread(target=lambda: found.extend(database.grant_all([(port, {"1": PROVIDER})])))
         with engine.begin() as connection:
@@ -311,7 +311,7 @@ def test_postgresql_writes_no_profile_of_a_port_that_another_transaction_changes
         with engine.connect() as connection:
             profile = connection.execute(sa.select(bindings.c.profile)).scalar()
         engine.dispose()
-        database._written._engine.dispose()
+        database._writable._engine.dispose()
         database._database._engine.dispose()
     assert [reason.partition(":")[0] for reason in found] == ["it belongs to another instance by now"]
     assert profile == ""
@@ -327,7 +327,7 @@ def test_account_that_may_only_read_writes_nothing(neutron, add_ports):
     try:
         neutron.execute(f"GRANT SELECT ON {url.database}.* TO {name}")
         reader = url.set(username=name, password="secret").render_as_string(hide_password=False)
-        database = NeutronDatabase(reader, is_written=True)
+        database = NeutronDatabase(reader, may_write=True)
         with pytest.raises(Unreadable, match=f"^neutron's database: UPDATE command denied to user '{name}'"):
             database.grant_all(grants)
     finally:
