@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: the shortest and the longest pause between two comparisons in the background, in seconds, and the part of
-#: the time of one processor that those of all processes may take together
+#: the shortest and the longest pause between two comparisons in the background, in seconds
 SHORTEST_PAUSE = 1.0
 LONGEST_PAUSE = 6.0
+#: the CPU share of one core that background comparisons of all processes may use
 SHARE: Final = 0.03
 #: seconds without a comparison after which the next check compares, and seconds without a check after which
 #: there are no comparisons in the background any more
@@ -73,9 +73,10 @@ class Current:
         self._watcher_pid = 0
 
     def get(self) -> Loaded:
-        """Return the content of the database at some moment after the start of this call.
+        """Return the content of the database.
 
-        Changes of other programs may be missing, as `snapshot` says.
+        It contains all changes that our servers committed before the call; those of other programs may be
+        missing, as `snapshot` says.
 
         :raises errors.DatabaseUnavailable: the database cannot be reached
         """
@@ -92,7 +93,9 @@ class Current:
             self._running = True
             self._started += 1
             number = self._started
-        # another thread may notice a missing table of ours first, while this one reads
+        # SchemaUnfit: a table is missing. If recording was on when the read began, that may be one of ours,
+        # and the read is repeated without them, also if another thread has turned recording off meanwhile.
+        # If it was off, our tables were not read, and a repetition would fail in the same way
         was_recording = self._database.records_changes
         try:
             try:
@@ -126,7 +129,10 @@ class Current:
         loaded = self._loaded
         if loaded is None:
             self._load_in_background()
-        return None if loaded is None or loaded.vector is None else self.get()
+            return None
+        if loaded.vector is None:
+            return None
+        return self.get()
 
     def _load_in_background(self) -> None:
         """Start a thread that loads the snapshot, unless one did so in the last seconds.
@@ -162,10 +168,10 @@ class Current:
             self.observer.compared(differs=found)
         if loaded is not old:
             self.observer.refreshed(time.monotonic() - started, whole=old is None)
-        self._regard_strangers(old, loaded, found=found)
+        self._update_wariness(old, loaded, found=found)
         return loaded
 
-    def _regard_strangers(self, old: Loaded | None, loaded: Loaded, *, found: bool) -> None:
+    def _update_wariness(self, old: Loaded | None, loaded: Loaded, *, found: bool) -> None:
         """Decide for how long each check compares, after a check or a comparison in the background."""
         if loaded.vector is None or self._compare:
             return
@@ -218,7 +224,7 @@ class Current:
         loaded, found = self._database.read(refresh, old, own_tables=True, compare=True)
         self._compared_at = started
         self.observer.compared(differs=found)
-        self._regard_strangers(old, loaded, found=found)
+        self._update_wariness(old, loaded, found=found)
         if found:
             # the next check reads it
             return 0

@@ -523,7 +523,7 @@ class _Worker(Current):
     def _ensure_watcher(self):
         pass
 
-    def _regard_strangers(self, old, loaded, *, found):
+    def _update_wariness(self, old, loaded, *, found):
         # it would compare at each check for some minutes, and need no records of changes
         self.has_found_strangers |= found
 
