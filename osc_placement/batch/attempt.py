@@ -63,47 +63,47 @@ def run_change(
     it fails with the refusal. In a run that ``goes_on`` a request of the killed run created the provider
     after the resume had read, and an undo deletes it; in a first run somebody else created it, and it stays.
     """
-    attempt = _Attempt(change, refusal, written)
+    progress = _Progress(change, refusal, written)
     stop = stop or threading.Event()
 
     def run(number: int) -> Outcome:
         if number > 1:
-            attempt.is_writing = False
-            subject, now = read_state(client, attempt.change.subject, edit.facets)
-            now = settle_name(now, subject, attempt.change.before.identity)
-            duplicate, attempt.duplicate = attempt.duplicate, None
-            if duplicate and now.identity != attempt.change.after.identity:
+            progress.is_writing = False
+            subject, now = read_state(client, progress.change.subject, edit.facets)
+            now = settle_name(now, subject, progress.change.before.identity)
+            duplicate, progress.duplicate = progress.duplicate, None
+            if duplicate and now.identity != progress.change.after.identity:
                 raise duplicate
-            if is_overtaken_for(edit, attempt.change, now):
+            if is_overtaken_for(edit, progress.change, now):
                 raise Overtaken(subject.name)
             again = plan_change(edit, subject, now)
             if not duplicate or (goes_on and again.facets):
-                again = keep_before(attempt.change, again, attempt.written)
-            attempt.change = again
+                again = keep_before(progress.change, again, progress.written)
+            progress.change = again
             if on_replan:
-                on_replan(attempt.change)
-        if not attempt.change.facets:
-            return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
-        if stop.is_set() and attempt.refusal is None:
-            return attempt.end(Result.SKIPPED, note="stopped")
-        attempt.number = number
-        attempt.is_writing = True
-        attempt.write(client)
-        return attempt.end(Result.APPLIED)
+                on_replan(progress.change)
+        if not progress.change.facets:
+            return progress.end(Result.UNCHANGED if progress.generation is None else Result.APPLIED)
+        if stop.is_set() and progress.refusal is None:
+            return progress.end(Result.SKIPPED, note="stopped")
+        progress.number = number
+        progress.is_writing = True
+        progress.write(client)
+        return progress.end(Result.APPLIED)
 
     try:
-        return retry(run, after=lambda error: is_conflict(error) or error is attempt.duplicate, stop=stop)
+        return retry(run, after=lambda error: is_conflict(error) or error is progress.duplicate, stop=stop)
     except (NotSelected, DoneByOthers) as error:
-        return leave(attempt.change, str(error))
+        return leave(progress.change, str(error))
     except ANSWER_LOST as error:
-        return _find_out(client, attempt, error)
+        return _find_out(client, progress, error)
     except Exception as error:  # whatever it is, it is about this provider only
         LOG.debug("%s was not changed", change.uuid, exc_info=True)
-        return attempt.end(Result.FAILED, error)
+        return progress.end(Result.FAILED, error)
 
 
-class _Attempt:
-    """The progress of one change; used by one thread."""
+class _Progress:
+    """The progress of one change over all its attempts; used by one thread."""
 
     def __init__(
         self, change: Change, refusal: Exception | None = None, written: Collection[Facet] = ()
@@ -132,31 +132,31 @@ class _Attempt:
             raise
 
     def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
-        # a write was refused, and not a read between two writes
-        refused = (
+        # the answer was to a write, and not to a read between two writes
+        was_answered_with_error = (
             isinstance(error, HttpError) and error.method != "GET" and not isinstance(error, ANSWER_LOST)
         )
-        unwritten = not self.written and (refused or not self.is_writing)
+        unwritten = not self.written and (was_answered_with_error or not self.is_writing)
         untouched = unwritten and result in (Result.FAILED, Result.SKIPPED)
         rejected = untouched and is_permanent(error)
         return Outcome(self.change, result, self.number, self.generation, error, note, untouched, rejected)
 
 
-def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> Outcome:
+def _find_out(client: PlacementClient, progress: _Progress, error: Exception) -> Outcome:
     """Read the provider whose answer was lost: what is there is there."""
-    change = attempt.change
-    if attempt.is_writing:
+    change = progress.change
+    if progress.is_writing:
         try:
             subject, now = read_state(client, change.subject, change.facets)
         except Exception:
             LOG.debug("%s cannot be read either", change.uuid, exc_info=True)
-            return attempt.end(Result.FAILED, error, "it is not known whether it was done")
+            return progress.end(Result.FAILED, error, "it is not known whether it was done")
         # a name has no generation, and a rename does not raise that of a provider
         is_told = change.facets == ("identity",) or subject.generation != change.subject.generation
         if is_told and holds(now, change.after, change.facets):
-            attempt.generation = subject.generation
-            return attempt.end(Result.APPLIED, note="the answer was lost; it was read back")
-    return attempt.end(Result.FAILED, error)
+            progress.generation = subject.generation
+            return progress.end(Result.APPLIED, note="the answer was lost; it was read back")
+    return progress.end(Result.FAILED, error)
 
 
 def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) -> Change:

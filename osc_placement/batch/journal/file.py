@@ -196,6 +196,7 @@ def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
         "error": str(outcome.error) if outcome.error else None,
         "note": outcome.note or None,
         "untouched": outcome.untouched or None,
+        # by the server, for a reason that stays. In an intent, as in `Outcome.refused`, it means by the plan
         "refused": (outcome.untouched and outcome.rejected) or None,
     }
     return {name: value for name, value in facts.items() if value is not None}

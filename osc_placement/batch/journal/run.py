@@ -75,7 +75,8 @@ class Ending:
 
     ``untouched``: it is certain that neither this attempt nor one before has written anything of it.
     ``refused``: it was not tried, because the plan of the last attempt refused it.
-    ``rejected``: the server refused it for a reason that stays, and it is ``untouched``.
+    ``rejected``: the server refused it for a reason that stays, and it is ``untouched``; the record of an
+    outcome in a journal calls this ``refused``, which in that of an intent is the ``refused`` here.
     """
 
     result: Result
