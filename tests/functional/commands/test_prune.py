@@ -249,7 +249,7 @@ def test_providers_can_swap_names(openstack, cloud):
     named = yaml.safe_load(swapped)
     named["providers"].append({"name": "old", "uuid": other})
     replaced = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(named))
-    assert (replaced.status, replaced.err) == (0, "")
+    assert (replaced.status, replaced.complaints) == (0, "")
     assert "resource providers: 1 created, 1 deleted, 4 unchanged" in replaced.out
     assert cloud.client.show_provider(other)["name"] == "old"
 
