@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that leave out columns to fit the terminal, and print totals last."""
+"""Tables that fit the terminal, and print totals last."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typing import Any, ClassVar, Final, TextIO, cast
 from osc_placement.commands import base
 from osc_placement.terminal.lines import wrap_each
 from osc_placement.terminal.screen import is_terminal, screen_of
-from osc_placement.terminal.tables import choose_columns, show_cell
+from osc_placement.terminal.tables import choose_columns, list_records, show_cell
 
 TABLE: Final = "table"
 
 
 class FittedLister(base.Lister):
-    """The base of commands whose table leaves out columns to fit the terminal."""
+    """The base of commands whose table leaves out columns to fit the terminal.
+
+    A table that is to have all columns and is too wide is printed as a line for each cell.
+    """
 
     #: the columns that a table leaves out, the first one first
     droppable: Sequence[str] = ()
@@ -75,14 +78,13 @@ class _FittedFormatter:
         """Print rows."""
         totals = [tuple(show_cell(row[name]) for name in names) for row in self._totals]
         rows = list(rows)
-        width = screen_of(stdout).width
+        width = screen_of(stdout).width if parsed_args.formatter == TABLE else None
+        if width and parsed_args.max_width > 0:
+            width = parsed_args.max_width
         left_out: list[str] = []
-        if (
-            parsed_args.formatter == TABLE
-            and width
-            and not (parsed_args.long or parsed_args.columns or parsed_args.fit_width)
-        ):
-            chosen = choose_columns(names, [*rows, *totals], parsed_args.max_width or width, self._droppable)
+        is_whole = parsed_args.long or parsed_args.columns or parsed_args.fit_width
+        if width and not is_whole:
+            chosen = choose_columns(names, [*rows, *totals], width, self._droppable)
             left_out = [name for name in names if name not in chosen]
             numbers = [names.index(name) for name in chosen]
             rows, totals = (
@@ -95,10 +97,14 @@ class _FittedFormatter:
             note = "".join(f"{line}\n" for line in wrap_each(told, width))
 
         def draw(shown: int) -> str:
-            text = io.StringIO()
-            self._formatter.emit_list(names, [*rows[:shown], *totals], text, parsed_args)
+            table, drawn = io.StringIO(), [*rows[:shown], *totals]
+            self._formatter.emit_list(names, drawn, table, parsed_args)
+            text = table.getvalue()
+            # cliff makes no column narrower than its name
+            if width and is_whole and drawn and max(map(len, text.split("\n"))) > width:
+                text = "".join(f"{line}\n" for line in list_records(names, drawn, width))
             more = f"... and {len(rows) - shown:,} more rows{self._hint}\n" if shown < len(rows) else ""
-            return f"{text.getvalue()}{note}{more}"
+            return f"{text}{note}{more}"
 
         shown = len(rows) if self._height is None else min(len(rows), self._height)
         text = draw(shown)

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
 from osc_placement.terminal.escape import printable, printable_lines
+from osc_placement.terminal.lines import wrap_each
+
+#: characters of a line of a cell beside the name of its column, at least
+_LEAST_CELL: Final = 12
 
 
 class VisibleFormatter:
@@ -58,6 +62,18 @@ def choose_columns(
     while dropped and sum(widths.values()) + 3 * len(widths) + 1 > width:
         del widths[dropped.pop(0)]
     return list(widths)
+
+
+def list_records(columns: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> list[str]:
+    """Return a line for each cell, with the name of its column, and an empty line between rows."""
+    size = max(map(len, columns)) + 2
+    lines: list[str] = []
+    for row in rows:
+        lines += [""] if lines else []
+        for column, cell in zip(columns, row, strict=True):
+            first, *others = wrap_each(str(cell), max(_LEAST_CELL, width - size))
+            lines += [f"{column + ':':{size}}{first}".rstrip(), *(" " * size + line for line in others)]
+    return lines
 
 
 class LinesColumn(FormattableColumn[str]):

@@ -324,6 +324,14 @@ def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
     assert lines[-1].startswith("Not shown: group, uuid")
     long, _ = run_on_terminal(openstack, *command, "--long", columns=160)
     assert "inventory used/capacity" in long
+    long, _ = run_on_terminal(openstack, *command, "--long", columns=80)
+    lines = long.splitlines()
+    assert max(map(len, lines)) <= 80
+    table = openstack.run(*command, "--long").out.splitlines()
+    assert table[0].startswith("+-")
+    assert [line.partition(":")[0] for line in lines] == [
+        name.strip() for name in table[1].strip("|").split("|")
+    ]
 
 
 @pytest.mark.parametrize(

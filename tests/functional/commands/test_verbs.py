@@ -490,6 +490,8 @@ def test_tables_leave_out_columns_that_do_not_fit_80(openstack, host, consumer, 
         assert name in shown[shown.index("Not shown: ") :]
     shown, _ = run_on_terminal(openstack, *command, "--long", columns=80)
     assert "Not shown" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(name in shown for name in (*left_out, kept))
     table = openstack.run(*command).out
     assert all(f" {name} " in table.splitlines()[1] for name in (*left_out, kept))
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.terminal.tables import choose_columns
+from osc_placement.terminal.tables import choose_columns, list_records
 
 COLUMNS = ("name", "uuid", "used")
 ROWS = [("a", "0123456789", 5), ("bbbbbb", "0123456789", 12345)]
@@ -34,3 +34,19 @@ def test_heads_count_where_there_are_no_rows():
     """An empty table has its heads only."""
     assert choose_columns(COLUMNS, [], 22, ("used",)) == list(COLUMNS)
     assert choose_columns(COLUMNS, [], 21, ("used",)) == ["name", "uuid"]
+
+
+def test_records_have_a_line_for_each_cell_that_fits():
+    """A longer cell goes on below; there is an empty line between rows."""
+    rows = [("a", "VCPU=1\nMEMORY_MB=2", 5), ("b", "CUSTOM_A,CUSTOM_B,CUSTOM_C", "")]
+    assert list_records(("name", "held", "used"), rows, 24) == [
+        "name: a",
+        "held: VCPU=1",
+        "      MEMORY_MB=2",
+        "used: 5",
+        "",
+        "name: b",
+        "held: CUSTOM_A,CUSTOM_B,",
+        "      CUSTOM_C",
+        "used:",
+    ]
