@@ -33,6 +33,8 @@ _WIDE: Final = 120
 #: characters of what a run did, and of the ID of an undone run, that are shown at least
 _LEAST_WHAT: Final = 12
 _LEAST_ID: Final = 6
+#: characters of the ID of an undone run that end with its random part, whole
+_SHORT_ID: Final = 14
 
 Complain = Callable[[JournalError], None]
 
@@ -143,7 +145,7 @@ class RunList:
         ]
 
     def draw(self, width: int, *, with_clouds: bool) -> list[str]:
-        """Return lines with whole IDs, also those of the runs that were undone.
+        """Return lines with whole IDs; those of undone runs lose their middle before a column is left out.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
         is left out wherever what a run did would be cut otherwise, and then how many changes failed, were
@@ -175,7 +177,11 @@ class RunList:
             left_out.add(1)
             heads[0] = "id (time in UTC)"
             taken = _measure(heads, rows, left_out)
-            if 4 not in left_out and taken + max(map(len, map(printable, whats))) > width:
+            shortened = (
+                f"undo of {cut_middle(run.header.undoes, _SHORT_ID)}" if run.header.undoes else what
+                for run, what in zip(self.runs, whats, strict=True)
+            )
+            if 4 not in left_out and taken + max(map(len, map(printable, shortened))) > width:
                 left_out.add(4)
                 taken = _measure(heads, rows, left_out)
         hidden = [heads[number] for number in (3, 4) if number in left_out and is_shown[number]]

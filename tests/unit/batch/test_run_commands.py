@@ -94,9 +94,14 @@ def test_list_of_runs_has_failures_where_there_are_any(runs):
     assert "not done" not in read_list(server, None, pytest.fail).draw(80, with_clouds=False)[0]
     runs.touch(9.0, "b", "c")
     runs.undo(run)
-    head, _, undo, last = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
+    head, _, undo = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
+    assert head.split()[-5:] == ["state", "applied", "not", "done", "what"]
+    assert undo.split()[1:5] == ["partly", "done", "1/3", "2"]
+    start, end = undo.rpartition("undo of ")[2].split("...")
+    assert (run.startswith(start), end, len(undo) <= 80) == (True, run[-len(end) :], True)
+    assert run.rpartition("-")[2] in end
+    head, _, undo, last = read_list(server, None, pytest.fail).draw(70, with_clouds=False)
     assert head.split()[-3:] == ["state", "applied", "what"]
-    assert undo.endswith(f"  partly done    1/3      undo of {run}")
     assert last == "Not shown: not done (--long shows them)"
     head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
     assert head.split()[-5:] == ["state", "applied", "not", "done", "what"]
