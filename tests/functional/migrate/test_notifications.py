@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -12,14 +13,13 @@ import pytest
 from tests import databases
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.nova_serving import PROGRAM
 from tests.functional.migrate.test_mirror_aggregates import aggregates_of, make_providers, wait_until
 from tests.functional.servers import make_environment
 
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
 #: names another broker, with a user that may do everything in it
 VARIABLE, DEFAULT = "OSC_PLACEMENT_TEST_RABBITMQ_URL", "rabbit://guest:guest@127.0.0.1:5672/"
-NOTIFY = PROGRAM.with_name("nova_notify.py")
+NOTIFY = pathlib.Path(__file__).with_name("nova_notify.py")
 MESSAGES = """\
 [DEFAULT]
 transport_url = {url}
