@@ -201,11 +201,14 @@ def test_selection_refuses_devices_in_use_and_leaves_others(openstack, devices):
     result = openstack.run(*RELEASE, "--name", devices.pattern, "--yes", "-f", "json")
     rows = rows_by_name(result)
     assert result.status == 3
-    found = {state: (rows[name]["result"], rows[name]["reason"]) for state, name in devices.names.items()}
+    found = {
+        state: (rows[name]["result"], rows[name]["reason"] or rows[name]["error"])
+        for state, name in devices.names.items()
+    }
     assert found == {
         "burned": ("applied", ""),
         "free": ("unchanged", "is not burned"),
-        "in use": ("refused", f"refused: {IN_USE}"),
+        "in use": ("refused", IN_USE),
         "other": ("applied", ""),
         "plain": ("unchanged", f"no trait {ONE_TIME_USE}"),
     }
@@ -215,11 +218,12 @@ def test_selection_refuses_devices_in_use_and_leaves_others(openstack, devices):
 def test_device_in_use_that_is_named_is_refused(openstack, devices):
     """No run begins."""
     before = last_run(openstack) if openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json else None
-    for options in (("--yes",), ("--dry-run",)):
-        result = openstack.run(*RELEASE, devices.names["in use"], *options, "-f", "json")
-        assert (result.status, result.json[0]["reason"]) == (3, f"refused: {IN_USE}")
+    for option, column, told in (("--yes", "error", IN_USE), ("--dry-run", "reason", f"refused: {IN_USE}")):
+        result = openstack.run(*RELEASE, devices.names["in use"], option, "-f", "json")
+        assert (result.status, result.json[0][column]) == (3, told)
     result = openstack.run(*RELEASE, devices.names["in use"], "--yes", "--atomic")
-    assert (result.status, result.err) == (3, "device release: 0 resource providers to change, 1 refused\n")
+    told = "Nothing was changed: device release: 1 resource provider, 1 refused\n"
+    assert (result.status, result.err) == (3, told)
     assert devices.reserved("in use") == 1
     runs = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json
     assert (runs[-1]["id"] if runs else None) == before
@@ -308,7 +312,7 @@ def test_claim_between_readings_is_not_lost(openstack, devices):
     with proxy_to(openstack.endpoint, claim) as endpoint:
         result = openstack.run(*RELEASE, devices.names["burned"], "--yes", "-f", "json", endpoint=endpoint)
     assert (result.status, pending) == (3, [])
-    assert result.json[0]["reason"] == f"refused: {IN_USE}"
+    assert result.json[0]["error"] == IN_USE
     assert devices.reserved("burned") == 1
 
 
@@ -354,7 +358,7 @@ def test_saved_plan_is_not_for_a_device_in_use(openstack, devices):
     devices.use("burned")
     result = openstack.run(*BATCH, "apply", path, "--yes", "--replan", "-f", "json")
     assert (result.status, devices.reserved("burned")) == (3, 1)
-    assert result.json[0]["reason"] == f"refused: {IN_USE}"
+    assert result.json[0]["error"] == IN_USE
 
 
 def stop_before_the_first_write(openstack, devices):
@@ -385,9 +389,8 @@ def test_resume_refuses_devices_that_were_used_since(openstack, devices):
     rows = rows_by_name(result)
     assert result.status == 3
     assert (devices.reserved("burned"), devices.reserved("other")) == (1, 1)
-    assert "may have been used again" in rows[devices.names["burned"]]["reason"]
-    # either reason would do
-    assert "refused" in rows[devices.names["other"]]["reason"]
+    assert "may have been used again" in rows[devices.names["burned"]]["error"]
+    assert rows[devices.names["other"]]["result"] == "refused"
 
 
 def test_undo_burns_again_what_nobody_changed_since(openstack, devices):
@@ -413,7 +416,7 @@ def test_undo_of_the_undo_does_not_release_a_device_in_use(openstack, devices):
     for options in ((), ("--force",)):
         result = openstack.run(*RUN, "undo", undo, "--yes", *options, "-f", "json")
         assert (result.status, devices.reserved("burned")) == (3, 1)
-        assert IN_USE in result.json[0]["reason"]
+        assert IN_USE in result.json[0]["error"]
 
 
 def test_inventory_set_does_not_release_a_device_in_use(openstack, devices):
@@ -430,7 +433,7 @@ def test_inventory_set_does_not_release_a_device_in_use(openstack, devices):
         "json",
     )
     rows = rows_by_name(result)
-    assert (result.status, rows[devices.names["in use"]]["reason"]) == (3, f"refused: {IN_USE}")
+    assert (result.status, rows[devices.names["in use"]]["error"]) == (3, IN_USE)
     assert [devices.reserved(state) for state in ("burned", "other", "plain", "in use")] == [0, 0, 0, 1]
 
 
