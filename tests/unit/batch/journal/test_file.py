@@ -557,7 +557,7 @@ def test_what_undos_undid_is_counted_as_far_as_it_is_undone(tmp_path):
     whole = make("5", "1", "done", 7)
     undone = journal.find_undone([*runs, refused, whole])["1"]
     assert undone == journal.Undone("5", True, (("2", 40), ("3", 3), ("5", 7)))
-    partly = replace(make("4", "1", "done", 7), partial=5)
+    partly = replace(make("4", "1", "partly done", 7), partial=5)
     assert journal.find_undone([*runs, partly])["1"] == journal.Undone(
         "4", False, (("2", 40), ("3", 3), ("4", 2))
     )
