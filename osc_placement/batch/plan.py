@@ -311,7 +311,7 @@ class Plan:
 
     def count(self, number: int) -> str:
         """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
-        return f"{number:,} change{'' if number == 1 else 's'}" if self.is_staged else count_providers(number)
+        return count_changes(number) if self.is_staged else count_providers(number)
 
     @property
     def question(self) -> str:
@@ -529,6 +529,11 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
     """Decide for one provider or consumer."""
     decision = edit.decide(state)
     return Change(subject, state, decision.after, decision.reason)
+
+
+def count_changes(number: int) -> str:
+    """Return a number of changes in words."""
+    return f"{number:,} change{'' if number == 1 else 's'}"
 
 
 def count_providers(number: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, Undone, find_undone
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, wrap_fact
@@ -329,7 +329,7 @@ def delete_runs(
     if chosen:
         lost = sum(undoable.get(run_id, 0) for run_id in chosen)
         what = f"run {chosen[0]}" if len(chosen) == 1 else _count_runs(len(chosen))
-        confirm(f"Delete {what}{f', of which {_count_changes(lost)} can still be undone' if lost else ''}?")
+        confirm(f"Delete {what}{f', of which {count_changes(lost)} can still be undone' if lost else ''}?")
     for run_id in chosen:
         try:
             journal.delete(run_id)
@@ -342,7 +342,7 @@ def delete_runs(
         complain(each)
     status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
     lost = sum(undoable.get(run_id, 0) for run_id in deleted)
-    warning = f"; {_count_changes(lost)} can no longer be undone" if lost else ""
+    warning = f"; {count_changes(lost)} can no longer be undone" if lost else ""
     if options.older_than:
         print(f"{_count_runs(len(deleted))} deleted{warning}", file=stdout)
     elif deleted:
@@ -359,10 +359,6 @@ def _count_undoable() -> dict[str, int]:
     for run_id, found in undone.items():
         counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
     return counts
-
-
-def _count_changes(number: int) -> str:
-    return f"{number:,} change{'' if number == 1 else 's'}"
 
 
 def _count_runs(number: int) -> str:
