@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -200,12 +200,11 @@ class _ProfileWriter:
             "standardattributes", sa.column("id"), sa.column("revision_number"), updated_at
         )
 
-    def write_all(self, grants: Iterable[tuple[Port, Allocation]]) -> dict[str, str]:
+    def write_all(self, grants: Sequence[tuple[Port, Allocation]]) -> dict[str, str]:
         """Write profiles; return by port why it was not written, empty if it was, or was right already.
 
         A port that was changed after it was read here is missing, so that the caller tries it again.
         """
-        grants = list(grants)
         rows = self._read([port.uuid for port, _ in grants])
         reasons: dict[str, str] = {}
         for port, allocation in grants:
