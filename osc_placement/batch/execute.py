@@ -37,6 +37,8 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.recorder import NoRecorder, Recorder
 from osc_placement.batch.repeat import Repeat, Replace
 from osc_placement.batch.reselect import Reselection
+from osc_placement.batch.reshape import ReshapePlan
+from osc_placement.batch.reshape_run import ReshapeTransaction, Task
 from osc_placement.batch.select import read_state
 from osc_placement.batch.stages import (
     find_names_in_the_way,
@@ -47,7 +49,6 @@ from osc_placement.batch.stages import (
 from osc_placement.batch.transaction import (
     NotKnown,
     ProvidersTransaction,
-    Transaction,
     Write,
     check_atomic,
     commit,
@@ -195,11 +196,18 @@ def execute_atomically(
     return run.report(run.end_together(run.change_all_or_none(write)))
 
 
-def execute_transaction(
-    client: PlacementClient, plan: Plan, transaction: Transaction, recorder: Recorder | None = None
-) -> Report:
-    """Write a plan whose changes one request makes; the report has an outcome for each."""
+def execute_reshape(
+    client: PlacementClient,
+    task: Task,
+    recorder: Recorder | None = None,
+    on_write: Callable[[], None] = lambda: None,
+) -> tuple[ReshapePlan, Report]:
+    """Carry a reshape out; return the plan that was, and an outcome for each provider and consumer.
+
+    ``on_write`` is called before a request that may write.
+    """
     recorder = recorder or NoRecorder()
+    transaction, plan = ReshapeTransaction(client, task, on_write), task.steps
     run = _Run(client, plan, recorder)
     error: Exception | None = None
     rejected = False
@@ -223,7 +231,8 @@ def execute_transaction(
         else Outcome(change, Result.UNCHANGED)
         for change in transaction.changes
     ]
-    return run.report(run.end_together(outcomes), replace(plan, steps=tuple(transaction.changes)))
+    report = run.report(run.end_together(outcomes), replace(plan, steps=tuple(transaction.changes)))
+    return transaction.plan, report
 
 
 def describe_failure(error: Exception) -> str:

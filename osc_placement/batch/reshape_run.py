@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reshape on a server: what its plan needs is read, and the plan is sent as one transaction."""
+"""A reshape on a server: its plan is made of what is read there, and sent as one transaction."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
-from osc_placement.batch.execute import execute_transaction
-from osc_placement.batch.plan import FOUND_DONE, Change, Plan, Report
+from osc_placement.batch.plan import FOUND_DONE, Change, Plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, World, changes_of
 from osc_placement.batch.undo import ReshapeUndo, undo_of
@@ -21,7 +20,6 @@ from osc_placement.model import Inventory, Provider
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
-    from osc_placement.batch.recorder import Recorder
     from osc_placement.microversion import Version
 
 #: makes a plan of what is there now; called again when somebody else was faster
@@ -173,21 +171,6 @@ class ReshapeTransaction:
     def is_done(self) -> bool:
         """Return whether the inventories are those of the plan."""
         return undo_of(changes_of(self.plan)).reverse().is_done(self._task.read())
-
-
-def execute_reshape(
-    client: PlacementClient,
-    task: Task,
-    recorder: Recorder | None = None,
-    on_write: Callable[[], None] = lambda: None,
-) -> tuple[ReshapePlan, Report]:
-    """Carry a task out; return the plan that was, and an outcome for each provider and consumer.
-
-    ``on_write`` is called before a request that may write.
-    """
-    transaction = ReshapeTransaction(client, task, on_write)
-    report = execute_transaction(client, task.steps, transaction, recorder)
-    return transaction.plan, report
 
 
 def plan_steps(title: str, steps: Iterable[Change]) -> Plan:

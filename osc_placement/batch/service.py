@@ -28,7 +28,7 @@ from osc_placement.batch.device import (
     require_unused,
 )
 from osc_placement.batch.difference import holds
-from osc_placement.batch.execute import execute_atomically, execute_plan, require_versions
+from osc_placement.batch.execute import execute_atomically, execute_plan, execute_reshape, require_versions
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written
 from osc_placement.batch.journal import file as journal
@@ -54,7 +54,7 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.repeat import Recorded, carry_planned, edits_of
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
-from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
+from osc_placement.batch.reshape_run import Task, plan_steps, plan_task
 from osc_placement.batch.select import read_states, read_usages
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.batch.transaction import check_atomic

@@ -9,7 +9,7 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement.api.client import PlacementClient
-from osc_placement.batch import reshape_run
+from osc_placement.batch import execute, reshape_run
 from osc_placement.batch.reshape import Move, plan_reshape
 from tests.functional import servers
 from tests.functional.commands.proxy import DROP, LOSE, proxy_to
@@ -313,7 +313,7 @@ def test_reshape_replans_after_a_concurrent_claim(client, host):
 
     try:
         task = reshape_run.Task("reshape", make_plan(read()), read, make_plan)
-        done, _ = reshape_run.execute_reshape(client, task, on_write=interfere)
+        done, _ = execute.execute_reshape(client, task, on_write=interfere)
         assert late[0] in done.consumers
         assert host.totals() == [None, 4, 4]
         assert sum(host.held(late[0]).popitem()[1].values()) == 1

@@ -5,6 +5,7 @@ import pytest
 
 from osc_placement import microversion
 from osc_placement.batch import journal, service
+from osc_placement.batch.execute import execute_reshape
 from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
 from osc_placement.batch.reshape import (
     KIND,
@@ -15,7 +16,7 @@ from osc_placement.batch.reshape import (
     describe_moves,
     plan_reshape,
 )
-from osc_placement.batch.reshape_run import Task, execute_reshape
+from osc_placement.batch.reshape_run import Task
 from osc_placement.batch.undo import OtherKind, plan_undo, undo_of
 from osc_placement.model import Inventory
 from tests.unit.batch.cloud import conflict

@@ -9,7 +9,7 @@ import requests
 from osc_placement.api import retry
 from osc_placement.batch import execute
 from osc_placement.batch.reshape import plan_reshape
-from osc_placement.batch.reshape_run import ReshapeTransaction, Task, execute_reshape, read_world
+from osc_placement.batch.reshape_run import ReshapeTransaction, Task, read_world
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 from tests.unit.batch.test_reshape import vgpu
@@ -66,7 +66,7 @@ def test_a_reshape_is_said_to_change_nothing_only_where_that_is_certain(fake, an
     fake.on("POST", "/reshaper", answer)
     world = read(fake)
     task = Task("reshape", plan_reshape(world, [vgpu("a", "b", 8)]), lambda: read(fake), lambda _world: None)
-    _, report = execute_reshape(fake.client(), task, execute.NoRecorder())
+    _, report = execute.execute_reshape(fake.client(), task, execute.NoRecorder())
     assert report.halted.startswith("nothing was changed: ") is is_certain
     assert report.halted.endswith("so look before you try it again") is not is_certain
     assert ("may reshape" in report.halted) is (is_certain and "not yours" in report.halted)
