@@ -17,8 +17,9 @@ is cut off before the next. Each line has a checksum that the one before it goes
 synchronized: a journal of which any line was changed, or is missing, is refused. Only the file's own writer
 holds a lock on it, so a run that is under way can be told from one that died.
 
-``file`` writes and finds journals, ``run`` reads one, ``record`` has changes and edits as JSON, ``checksum``
-the chain of sums, and ``saved`` keeps plans that are carried out later.
+``file`` writes and finds journals, ``record`` has changes and edits as JSON and reads the lines of a run,
+``run`` is what they tell, ``checksum`` has the chain of sums, and ``saved`` keeps plans that are carried out
+later.
 """
 
 from osc_placement.batch.journal.file import (

@@ -18,9 +18,15 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from osc_placement.batch.journal.checksum import START, chain_line, check_line, read_sum
-from osc_placement.batch.journal.record import change_to_json, check_types, edit_to_json, selection_to_json
-from osc_placement.batch.journal.run import (
+from osc_placement.batch.journal.record import (
     VERSION,
+    change_to_json,
+    check_types,
+    edit_to_json,
+    parse,
+    selection_to_json,
+)
+from osc_placement.batch.journal.run import (
     Header,
     JournalDamaged,
     JournalError,
@@ -28,7 +34,6 @@ from osc_placement.batch.journal.run import (
     Summary,
     name_done,
     name_refused,
-    parse,
 )
 from osc_placement.errors import without_password
 from osc_placement.whole_file import find_user_directory, write_whole

@@ -1,30 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run, read from its journal: its plan, the states before it, and the outcomes so far. Pure."""
+"""A run, as its journal tells it: its plan, the states before it, and the outcomes so far. Pure."""
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from osc_placement.batch.journal.checksum import START, BadSum, check_line
-from osc_placement.batch.journal.record import (
-    change_from_json,
-    check_types,
-    edit_from_json,
-    selection_from_json,
-)
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Edit, Result
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
     from osc_placement.batch.selection import Selection
 
-VERSION: Final = 1
 _PARTLY_DONE: Final = "partly done"
-_SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "keeps_managed": bool, "kind": str}
 
 
 class JournalError(PlacementError):
@@ -272,138 +262,3 @@ def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:
             is_whole, parts = is_whole or more.is_whole, parts + more.parts
         found[run.header.undoes] = Undone(by, is_whole, parts)
     return found
-
-
-def parse(path: pathlib.Path, content: bytes) -> Run:
-    """Read a journal; what stands behind the last line end is torn, and never was.
-
-    Raise JournalDamaged if a line does not follow the line before it, or is none that a run writes.
-    """
-    lines = content.split(b"\n")[:-1]
-    reader = _Reader()
-    sums: list[str | None] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            sums.append(check_line(line, sums[-1] if sums else START))
-            record = json.loads(line)
-            if sums[-1] is None and "sum" in record:  # laid out by something else than a run
-                raise BadSum
-            reader.take(record)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            wrong = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise JournalDamaged(path, f"at line {number}: {wrong}") from error
-    if reader.header is None:
-        raise JournalError(f"{path} has no first line: its run died before it began; nothing was changed")
-    return Run(
-        reader.header,
-        reader.intents,
-        reader.endings,
-        reader.is_planned,
-        status=reader.status,
-        ended=reader.ended,
-        sums=sums,
-    )
-
-
-class _Reader:
-    """The content of the lines that were read so far."""
-
-    def __init__(self) -> None:
-        self.header: Header | None = None
-        self.intents: dict[str, Change] = {}
-        self.endings: dict[str, Ending] = {}
-        self.is_planned = False
-        self.status: int | None = None
-        self.ended = ""
-        #: of which something may have been written before it was planned again
-        self._doubtful: set[str] = set()
-        #: what is planned of the next attempt, and what the present one may write
-        self._announced: set[str] = set()
-        self._tried: set[str] = set()
-        #: of changes, since the last line of another kind
-        self._intents_in_a_row = 0
-
-    def take(self, record: Mapping[str, Any]) -> None:
-        """Take one line; a kind that a later version invented is passed over."""
-        check_types(record, {"record": str})
-        if (self.header is None) is not (record["record"] == "run"):
-            raise ValueError("the first line, and no other, must say which run it is")
-        match record["record"]:
-            case "run":
-                self._take_header(record)
-            case "intent":
-                self._take_intent(record)
-                return
-            case "planned":
-                check_types(record, {"changes": int})
-                number = self._intents_in_a_row
-                if number < record["changes"]:
-                    raise ValueError(f"{record['changes']} changes were planned, {number} are there")
-                self.is_planned = True
-                self._tried, self._announced = self._announced, set()
-            case "outcome":
-                self._take_outcome(record)
-            case "end":
-                check_types(record, {"status": int})
-                check_types(record, {"time": str}, optional=True)
-                self.status, self.ended = record["status"], record.get("time") or ""
-        self._intents_in_a_row = 0
-
-    def _take_header(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"version": int, "id": str, "server": str, "edit": dict})
-        check_types(
-            record, {"selection": str, "started": str, "undoes": str, "settings": dict}, optional=True
-        )
-        check_types(record.get("settings") or {}, _SETTINGS, optional=True)
-        if record["version"] > VERSION:
-            raise ValueError(f"version {record['version']} is newer than this osc-placement")
-        self.header = Header(
-            record["id"],
-            record["server"],
-            edit_from_json(record["edit"]),
-            record.get("selection", ""),
-            record.get("started", ""),
-            record.get("undoes"),
-            dict(record.get("settings") or {}),
-            selection_from_json(record.get("selects")),
-        )
-
-    def _take_intent(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"error": str, "refused": bool}, optional=True)
-        change = change_from_json(dict(record))
-        ending = self.endings.pop(change.uuid, None)
-        untouched = ending.untouched if ending else change.uuid not in self.intents
-        self.intents[change.uuid] = change
-        if "error" in record:
-            # this attempt does not try it: what was true before is true
-            refused = bool(record.get("refused"))
-            self.endings[change.uuid] = Ending(
-                Result.FAILED, error=record["error"], untouched=untouched, refused=refused
-            )
-            return
-        if not untouched:
-            self._doubtful.add(change.uuid)
-        self._announced.add(change.uuid)
-        self._intents_in_a_row += 1
-
-    def _take_outcome(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"uuid": str, "result": str})
-        optional = {"generation": int, "error": str, "note": str, "untouched": bool, "refused": bool}
-        check_types(record, optional, optional=True)
-        if not self.is_planned or record["uuid"] not in self.intents:
-            raise ValueError(f"nothing was planned for {record['uuid']}")
-        uuid, result = record["uuid"], Result(record["result"])
-        before = self.endings.get(uuid)
-        if uuid in self._tried:
-            untouched = bool(record.get("untouched")) and uuid not in self._doubtful
-        else:  # this attempt has sent nothing for it: what was true before is true
-            untouched = before is not None and before.untouched
-        self.endings[uuid] = Ending(
-            result,
-            record.get("generation"),
-            record.get("error", ""),
-            record.get("note", ""),
-            untouched,
-            rejected=untouched and bool(record.get("refused")),
-            refused=result is Result.FAILED and before is not None and before.refused,
-        )

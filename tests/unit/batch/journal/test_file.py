@@ -19,7 +19,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal import file
 from osc_placement.batch.journal.checksum import chain_line, read_sum
-from osc_placement.batch.journal.run import parse
+from osc_placement.batch.journal.record import parse
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_PARTIAL, Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
