@@ -2,37 +2,60 @@
 """The snapshot of the database that each worker keeps in memory, and how it is kept up to date.
 
 Candidates and lists of providers are searched in the snapshot. Every answer has to reflect every transaction
-that a server of this project acknowledged before the request arrived, on whichever host, so the database is
-asked at each request. There are three levels; each is tried only if the one before found a difference.
+that a server of this project acknowledged before the request arrived, on whichever host, so a request that is
+answered from the snapshot first asks the database whether it is stale (`Current.get` in ``current.py``).
+`refresh` in ``load.py`` decides what is stale and reads it again, in one transaction.
 
-1. *Did one of our servers commit a change?* (`vector`) Each transaction of ours increments the count of a
-   slot, a row that only its process writes (`db.writers`). One statement sums these rows up: as many as there
-   are threads that write, so a fraction of a millisecond at any size of the cloud, on every database, whoever
-   else uses it, and without a privilege.
-2. *What did it change?* (`load`) The slots describe their last transactions: the providers concerned, and
-   whether their usage, their contents or their rows changed. Exactly these are read.
-3. *What is different at all?* (`fingerprint`, `changes`) Compares sums of hashes over providers, memberships,
-   traits, classes and consumers: 10 ms at 10,000 providers on MariaDB, and half a millisecond more for each
-   thousand consumers. Then the providers whose rows differ are read, and the usage of all. This is done if
-   the slots do not describe all changes, and to find the changes of other programs.
+What makes a snapshot stale
+---------------------------
 
-Other programs write nothing into slots. While none writes, a comparison in the background finds the first
-change of one, after some seconds; from then on, until ten minutes after its last change, each check compares
-(`current`). An operator who runs another program on purpose says so by ``other_programs_write``. Servers of
-earlier releases of this project are such programs, but each of their changes shows at level 1,
-because they store its time in a table of ours. They find the changes of this release as those of any other
-program, by generations and consumers, at each of their checks.
+Each cause, how it is noticed, by which function, and what is read again:
 
-What is read for one answer belongs to one transaction, which begins with the statement of level 1. Everything
-is read again if the history of the database does not continue: if a count fell, a slot is gone or has another
-token, or the database has another identity, as after a restore from a backup.
+1. *One of our servers committed a change.* It wrote a line about the change into its slot, a row that only
+   its process writes (`db.writers`), so that the mark, a sum over all slots, differs: `read_mark` in
+   ``vector.py``. `find_changes` beside it reads the lines. `_follow` in ``load.py`` reads the rows and the
+   usage of the providers that they name, and the inventories, traits and memberships of those of which more
+   than the usage changed; if a trait or a class came, went or was renamed, the names of all, and the
+   providers with inventory of that class.
+2. *Our servers changed more than their slots describe*: more transactions of a slot since the last check than
+   it has lines (`writers.LINES`, `writers.CHARACTERS`), more providers in a transaction than
+   `writers.MANY`, or more in all than `changes.MANY`. `find_changes` returns None or `Changes.everything`, or
+   `refresh` counts too many. `_compare` in ``load.py`` does as in 3, and reads the providers that the lines
+   name, if none is missing, whatever the sums say.
+3. *Another program wrote.* That does not change the mark, but the fingerprint (``fingerprint.py``), which
+   `_compare` takes. It reads the providers in whose rows something differs (`find_changed_rows` in
+   ``changes.py``); all memberships, traits or classes, each if its sum differs; and the usage of all
+   providers, if a row or the sum of consumers differs. `refresh` calls it also if `_follow` finds something
+   that is not as the lines leave it; when else fingerprints are compared is said below.
+4. *A server of an earlier release wrote.* It knows nothing of slots, but stores the time of its change in
+   another table of ours, unless it is a new name. That time is a part of the mark: `refresh` sees that
+   `Mark.counted_at` is later, and compares as in 3.
+5. *A resource class was renamed.* `_follow` or `_compare` finds its id with another name. Everything is read.
+6. *The database has another history*, as after a restore from a backup, or a slot was deleted after a day
+   without use. A count fell, a slot is gone or has another token (`find_changes` raises `WentBack`), or the
+   database has another identity (`find_changes`, `_compare`). Everything is read.
+7. *There is no snapshot yet*, or one that was read without the tables of our own, which are there now.
+   `Current._read` in ``current.py`` sees the first, `refresh` the second. Everything is read.
 
-Without the tables of our own, because the account may not create them, or because they are of a later
-release, each check is one of level 3.
+When fingerprints are compared
+------------------------------
+
+The mark takes a fraction of a millisecond at any size of the cloud, on every database, whoever else uses it,
+and without a privilege. A comparison takes 10 ms at 10,000 providers on MariaDB, and half a millisecond more
+for each thousand consumers. So checks compare only (`Current._read` in ``current.py``)
+
+- for ten minutes after a worker found that another program wrote; it tells the others by a row of the slots
+  (`writers.strangers_found`),
+- if nothing has compared for `current.OVERDUE` seconds,
+- always, if the operator said so by ``other_programs_write``,
+- and always without the tables of our own, because the account may not create them, or because they are of a
+  later release.
+
+Meanwhile `Current.watch` compares in the background, every one to six seconds while there are requests. It
+changes nothing in answers: if something differs, the next check compares and reads it.
 
 Sums decide about other programs only. Hashes are not linear (see `Dialect.hash_of`); those of a better
-quality, such as MD5 on PostgreSQL, take five times as long. A provider that is known to have changed is read
-again whatever a sum says.
+quality, such as MD5 on PostgreSQL, take five times as long.
 
 Alternatives that were rejected: triggers, which need privileges that placement's account rarely has and which
 operators do not expect; a log of changes, whose ids are assigned before the commit; one counter for all

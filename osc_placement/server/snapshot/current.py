@@ -43,11 +43,8 @@ class Current:
 
     Threads share a check: a thread that arrives during a check waits for the next one, because the check
     under way may have read the database before the change that the thread's request has to see. All threads
-    that wait share that next check.
-
-    A check finds the changes that this server's processes recorded (see `vector`). Those of other programs
-    are found by comparing fingerprints, which takes time that grows with the cloud: in the background while
-    no other program writes, and at each check after one was found to have written.
+    that wait share that next check. What a check finds, and when it compares fingerprints to find the changes
+    of other programs, is listed in the docstring of `server.snapshot`.
     """
 
     def __init__(self, database: Database, *, compare: bool = False) -> None:

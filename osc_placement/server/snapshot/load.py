@@ -1,25 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that read the snapshot from the database, completely or as far as it changed.
 
+What makes a snapshot stale, and what is read again then, is listed in the docstring of `server.snapshot`.
+
 `load` and `refresh` run in one read transaction, whose first statement reads the mark of the vector (see
-`vector`), so the vector and the snapshot kept with it belong to one moment.
-
-A refresh follows the changes that this server's processes recorded: it reads the rows and the usage of the
-providers concerned, and the inventories, traits and memberships of those of which more changed than the
-usage. The cost is proportional to the changes and does not depend on the size of the cloud.
-
-It compares everything instead
-
-* if the slots do not describe all changes, because there were too many at once,
-* if the caller asks for it, to find the changes of other programs, and
-* if a provider changed in another way than was recorded, which only another program can have done.
-
-Then the fingerprint is taken. What differs from it is read again: providers whose rows differ, memberships if
-their sum differs, and the usage of all providers if a row or the sum of consumers differs. What is known to
-have changed is read again whatever a sum says. A fingerprint that was carried forward by the recorded changes
-and differs nevertheless tells that another program wrote.
-
-Everything is read again if a class was renamed, or if the database was replaced or restored from a backup.
+`vector`), so the vector and the snapshot kept with it belong to one moment. The cost of a refresh is
+proportional to the changes that our servers recorded, and does not depend on the size of the cloud, unless
+everything has to be compared. A fingerprint that was carried forward by the recorded changes and differs
+nevertheless tells that another program wrote.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ One small statement reads the *mark* of the table of slots, whose size depends o
 write and not on the cloud. If the mark is the same, no server of ours has committed a change. Otherwise the
 slots whose counts moved on say which providers changed.
 
-The mark includes the time of the last change by a server of a release that counted changes per provider,
-which knows nothing of slots, so that such a server is found by its first change, unless that is a new name:
-those were not counted.
+The mark includes the time of the last change by a server of a release that counted changes per provider, and
+knows nothing of slots (see `server.snapshot`).
 """
 
 from __future__ import annotations
