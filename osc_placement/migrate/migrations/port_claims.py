@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from osc_placement.migrate.migrations.base import Context, Grant
 from osc_placement.migrate.migrations.cloud import AllocationView, Claims, iterate_amounts
 from osc_placement.migrate.nova.facts import Instance
-from osc_placement.migrate.nova.neutron import LABEL
-from osc_placement.migrate.nova.ports import PORT_CLASSES, Port, RequestGroup, sort_by_instance
+from osc_placement.migrate.nova.ports import LABEL, PORT_CLASSES, Port, RequestGroup, sort_by_instance
 from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from keystoneauth1 import exceptions as keystone
 from keystoneauth1.adapter import Adapter
 
 from osc_placement.api.concurrency import map_in_order
 from osc_placement.errors import one_line
 from osc_placement.migrate.nova.ports import (
     KEEPS_CHANGING,
+    LABEL,
     Allocation,
     Port,
     describe_change,
@@ -22,9 +23,9 @@ from osc_placement.migrate.nova.ports import (
     read_host,
     read_port,
 )
+from osc_placement.migrate.nova.rest import send
 from osc_placement.migrate.nova.source import Unreadable
 
-LABEL: Final = "neutron"
 PAGE: Final = 1000
 _FIELDS: Final = (
     "id",
@@ -209,8 +210,14 @@ class NeutronApi:
                     answer = self._request("PUT", path, json=body, headers=headers).json()["port"]
                 except _Changed:
                     revision = None
-                else:
-                    return _describe_binding(port, answer)
+                    continue
+                if read_host(answer) == port.host:
+                    return ""
+                kind = answer.get("binding:vif_type") or "unknown"
+                return (
+                    f"it was written, and neutron did not bind the port to {port.host} again "
+                    f"(binding:vif_type is {kind}): see the logs of neutron-server and of the agent there"
+                )
         except _Refused as error:
             return error.reason
         except (AttributeError, ValueError, KeyError, TypeError) as error:
@@ -222,36 +229,12 @@ class NeutronApi:
 
         Raise _Changed if the port has another revision than the one in the headers.
         """
-        try:
-            endpoint = (self._adapter.get_endpoint() or "").rstrip("/")
-            if not endpoint:
-                raise Unreadable(LABEL, "the service catalog has no endpoint of it")
-            url = f"{endpoint.removesuffix('/v2.0')}/v2.0/{path}"
-            response = self._adapter.request(url, method, raise_exc=False, **arguments)
-        except keystone.ClientException as error:
-            raise Unreadable(LABEL, one_line(error)) from error
+        url, response = send(self._adapter, LABEL, f"v2.0/{path}", method, **arguments)
         if response.status_code == _CHANGED:
             raise _Changed
         if response.status_code != _OK:
-            reason = f"{method} {url} ended with {response.status_code}{_explain(response)}"
+            reason = f"{method} {url} ended with {response.status_code}"
+            with suppress(ValueError, KeyError, TypeError):
+                reason += f": {one_line(response.json()['NeutronError']['message'])}"
             raise _Refused(response.status_code, reason)
         return response
-
-
-def _describe_binding(port: Port, answer: Mapping[str, Any]) -> str:
-    """Return why a port is not bound after its profile was written; nothing if it is."""
-    if read_host(answer) == port.host:
-        return ""
-    kind = answer.get("binding:vif_type") or "unknown"
-    return (
-        f"it was written, and neutron did not bind the port to {port.host} again (binding:vif_type is "
-        f"{kind}): see the logs of neutron-server and of the agent there"
-    )
-
-
-def _explain(response: Any) -> str:
-    """Return the reason that neutron gives for a refusal, after a colon."""
-    try:
-        return f": {one_line(response.json()['NeutronError']['message'])}"
-    except (ValueError, KeyError, TypeError):
-        return ""

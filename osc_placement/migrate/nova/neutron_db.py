@@ -29,9 +29,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from osc_placement.migrate.nova.database import Collision, NovaDatabase
-from osc_placement.migrate.nova.neutron import LABEL
 from osc_placement.migrate.nova.ports import (
     KEEPS_CHANGING,
+    LABEL,
     Allocation,
     Port,
     Rule,
@@ -70,10 +70,28 @@ class NeutronDatabase:
 
         PERF: the rules, segments and policies are few; ports are read in pages, joined with their bindings.
         """
+        database, ports = self._database, list[Port]()
         try:
-            return list(self._list_ports())
+            bandwidth = self._read_rules("qos_minimum_bandwidth_rules", "min_kbps")
+            packet_rate: Mapping[str, Sequence[Rule]] | None = None
+            # since Yoga
+            if database.columns("qos_minimum_packet_rate_rules"):
+                packet_rate = self._read_rules("qos_minimum_packet_rate_rules", "min_kpps")
+            of_port = self._read_pairs("qos_port_policy_bindings", "port_id", "policy_id")
+            of_network = self._read_pairs("qos_network_policy_bindings", "network_id", "policy_id")
+            # since Wallaby
+            devices: Mapping[str, str] = {}
+            if database.columns("portdeviceprofiles"):
+                devices = self._read_pairs("portdeviceprofiles", "port_id", "device_profile")
+            segments = self._read_segments()
+            for row in self._read_bindings():
+                policy = of_port.get(row["id"]) or of_network.get(row["network_id"]) or ""
+                rates = None if packet_rate is None else packet_rate.get(policy, ())
+                physical, device = segments.get(row["network_id"], ()), devices.get(row["id"], "")
+                ports.append(_make_port(row, (bandwidth.get(policy, ()), rates), physical, device))
+            return ports
         finally:
-            self._database.close()
+            database.close()
 
     def refuse(self, port: Port) -> str:
         """Return why the binding profile of a port is not written; empty if it may be."""
@@ -116,25 +134,6 @@ class NeutronDatabase:
         return [
             reasons.get(port.uuid, _ABORTED if port.uuid in aborted else KEEPS_CHANGING) for port, _ in grants
         ]
-
-    def _list_ports(self) -> Iterator[Port]:
-        database = self._database
-        bandwidth = self._read_rules("qos_minimum_bandwidth_rules", "min_kbps")
-        packet_rate: Mapping[str, Sequence[Rule]] | None = None
-        # since Yoga
-        if database.columns("qos_minimum_packet_rate_rules"):
-            packet_rate = self._read_rules("qos_minimum_packet_rate_rules", "min_kpps")
-        of_port = self._read_pairs("qos_port_policy_bindings", "port_id", "policy_id")
-        of_network = self._read_pairs("qos_network_policy_bindings", "network_id", "policy_id")
-        # since Wallaby
-        devices: Mapping[str, str] = {}
-        if database.columns("portdeviceprofiles"):
-            devices = self._read_pairs("portdeviceprofiles", "port_id", "device_profile")
-        segments = self._read_segments()
-        for row in self._read_bindings():
-            policy = of_port.get(row["id"]) or of_network.get(row["network_id"]) or ""
-            rules = bandwidth.get(policy, ()), None if packet_rate is None else packet_rate.get(policy, ())
-            yield _make_port(row, rules, segments.get(row["network_id"], ()), devices.get(row["id"], ""))
 
     def _read_rules(self, table: str, amount: str) -> Mapping[str, Sequence[Rule]]:
         """Return the rules of each policy; before Stein there was no direction.
@@ -205,7 +204,14 @@ class _ProfileWriter:
 
         A port that was changed after it was read here is missing, so that the caller tries it again.
         """
-        rows = self._read([port.uuid for port, _ in grants])
+        ports, bindings, attributes = self._ports, self._bindings, self._attributes
+        statement = (
+            sa.select(ports, bindings, attributes.c.revision_number)
+            .join_from(ports, bindings, bindings.c.port_id == ports.c.id)
+            .join(attributes, attributes.c.id == ports.c.standard_attr_id)
+            .where(ports.c.id.in_([port.uuid for port, _ in grants]), bindings.c.status == _ACTIVE)
+        )
+        rows = {row["id"]: row for row in self._connection.execute(statement).mappings()}
         reasons: dict[str, str] = {}
         for port, allocation in grants:
             row = rows.get(port.uuid)
@@ -216,17 +222,6 @@ class _ProfileWriter:
                 self._raise_revision(row)
                 reasons[port.uuid] = ""
         return reasons
-
-    def _read(self, uuids: Sequence[str]) -> dict[str, RowMapping]:
-        """Return the ports with their active bindings and revisions."""
-        ports, bindings, attributes = self._ports, self._bindings, self._attributes
-        statement = (
-            sa.select(ports, bindings, attributes.c.revision_number)
-            .join_from(ports, bindings, bindings.c.port_id == ports.c.id)
-            .join(attributes, attributes.c.id == ports.c.standard_attr_id)
-            .where(ports.c.id.in_(uuids), bindings.c.status == _ACTIVE)
-        )
-        return {row["id"]: row for row in self._connection.execute(statement).mappings()}
 
     def _replace(self, row: RowMapping, text: str) -> bool:
         """Replace the profile of a row; return False if the port or its binding was changed since.

@@ -19,6 +19,8 @@ from typing import Any, Final
 
 from osc_placement.model import CUSTOM_PREFIX
 
+#: what messages call the service
+LABEL: Final = "neutron"
 #: the classes that neutron's agents report, and ports ask for
 PORT_CLASSES: Final = frozenset(
     (
@@ -127,7 +129,8 @@ def read_port(document: Document) -> Port:
             revision=document.get("revision_number"),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return Port(port, instance, host, error=_describe(error))
+        reason = f"there is no {error.args[0]!r}" if isinstance(error, KeyError) else error
+        return Port(port, instance, host, error=f"its resource request cannot be read: {reason}")
 
 
 def describe_unbound(port: Port) -> str:
@@ -153,11 +156,6 @@ def read_host(document: Document) -> str:
     """Return the host that a port is bound to; empty if it is bound to none."""
     is_unbound = (document.get("binding:vif_type") or "") in _UNBOUND
     return "" if is_unbound else str(document.get("binding:host_id") or "")
-
-
-def _describe(error: Exception) -> str:
-    reason = f"there is no {error.args[0]!r}" if isinstance(error, KeyError) else error
-    return f"its resource request cannot be read: {reason}"
 
 
 def _read_groups(port: str, request: Document) -> Iterable[RequestGroup]:

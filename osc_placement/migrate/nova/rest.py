@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of nova's REST API: versions, pages, one kind of error."""
+"""Reading REST APIs, with one kind of error: nova's with its versions, and the lists of other services."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import requests
 from keystoneauth1 import exceptions as keystone
@@ -21,6 +21,17 @@ PAGE: Final = 1000
 Document = dict[str, Any]
 Version = tuple[int, int]
 Value = TypeVar("Value")
+
+
+class HasUuid(Protocol):
+    """An item of a list in pages, whose UUID is the marker of the next page."""
+
+    @property
+    def uuid(self) -> str:
+        """Return the UUID."""
+
+
+Item = TypeVar("Item", bound=HasUuid)
 #: migrations have a UUID from here on; hypervisors have had one since 2.53
 OLDEST: Final[Version] = (2, 59)
 
@@ -138,3 +149,60 @@ def limit_waiting(session: Session, seconds: float | None = None) -> Session:
     same = copy.copy(session)
     same.timeout = seconds or session.timeout or PATIENCE
     return same
+
+
+def send(adapter: Adapter, label: str, path: str, method: str = "GET", **arguments: Any) -> tuple[str, Any]:
+    """Send a request to the service of an adapter; return its URL and the response, whatever the status.
+
+    :param label: the name of the service in messages
+    :param path: begins with the version of the API, with which the endpoint may end
+    :raises Unreadable: there is no endpoint of the service, or no answer
+    """
+    try:
+        endpoint = (adapter.get_endpoint() or "").rstrip("/")
+        if not endpoint:
+            raise Unreadable(label, "the service catalog has no endpoint of it")
+        version, _, _ = path.partition("/")
+        url = f"{endpoint.removesuffix(f'/{version}')}/{path}"
+        return url, adapter.request(url, method, raise_exc=False, **arguments)
+    except keystone.ClientException as error:
+        raise Unreadable(label, one_line(error)) from error
+
+
+def read_pages(
+    adapter: Adapter,
+    label: str,
+    path: str,
+    read: Callable[[Document], Item],
+    params: Mapping[str, str],
+    *,
+    headers: Mapping[str, str] | None = None,
+    refusals: Mapping[int, str] | None = None,
+) -> list[Item]:
+    """Return what ``read`` makes of each item of a list; raise Unreadable if it cannot be read to the end.
+
+    :param path: its last part is the key of the list in the answers
+    :param refusals: what a status says, where that is more than its number
+    """
+    name = path.rpartition("/")[2]
+    items: list[Item] = []
+    is_more = True
+    while is_more:
+        marker = {"marker": items[-1].uuid} if items else {}
+        asked = {**params, "limit": str(PAGE), **marker}
+        url, response = send(adapter, label, path, params=asked, headers=dict(headers or {}))
+        if response.status_code != requests.codes.ok:
+            told = (refusals or {}).get(response.status_code, f"answered with HTTP {response.status_code}")
+            raise Unreadable(label, f"{url} {told}")
+        try:
+            document = response.json()
+        except ValueError as error:
+            raise Unreadable(label, f"{url} answered with something that is not JSON") from error
+        try:
+            page = [read(entry) for entry in document[name]]
+            # of the link only whether it is there: behind a proxy it leads elsewhere
+            is_more = bool(document.get("next")) and bool(page)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Unreadable(label, f"its list of {name} cannot be parsed: {error!r}") from error
+        items += page
+    return items

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from osc_placement.api.client import PlacementClient
 from osc_placement.candidates.nova_filters import NO_NOVA_CONF, Options
 from osc_placement.errors import PlacementError, UsageError, one_line
-from osc_placement.migrate.nova import glance, ironic, neutron
+from osc_placement.migrate.nova import glance, ironic, ports
 from osc_placement.migrate.nova.api_source import ApiSource
 from osc_placement.migrate.nova.glance import GlanceSource
 from osc_placement.migrate.nova.ironic import IronicSource
@@ -92,7 +92,22 @@ class Settings:
 
     def open_source(self) -> ClosableSource:
         """Open nova's databases, or its API."""
-        return self._open_api() if self.source == "api" else self._open_databases()
+        if self.source == "api":
+            return self._open_api()
+        # PERF: SQLAlchemy takes a third of a second to load, and who reads the API needs none
+        from osc_placement.migrate.nova.db_source import DatabaseSource
+
+        if self.api_database and not self.config_files:
+            return DatabaseSource(self.api_database)
+        conf = self._conf
+        try:
+            url = self.api_database or conf.api_database.connection
+            main = conf.database.connection
+        except cfg.Error as error:
+            raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
+        if not url:
+            raise Misconfigured(f"{self._files} has no [api_database]/connection; --nova-api-db gives one")
+        return DatabaseSource(url, main)
 
     def _open_api(self) -> ApiSource:
         """Open nova's API: at --nova-endpoint, in --os-cloud, or in the catalog of placement's user."""
@@ -110,22 +125,6 @@ class Settings:
             return ApiSource(NovaApi(access.session, region_name=access.region, interface=access.interface))
         except _WRONG as error:
             raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
-
-    def _open_databases(self) -> ClosableSource:
-        # PERF: SQLAlchemy takes a third of a second to load, and who reads the API needs none
-        from osc_placement.migrate.nova.db_source import DatabaseSource
-
-        if self.api_database and not self.config_files:
-            return DatabaseSource(self.api_database)
-        conf = self._conf
-        try:
-            url = self.api_database or conf.api_database.connection
-            main = conf.database.connection
-        except cfg.Error as error:
-            raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
-        if not url:
-            raise Misconfigured(f"{self._files} has no [api_database]/connection; --nova-api-db gives one")
-        return DatabaseSource(url, main)
 
     @property
     def placement_options(self) -> list[str]:
@@ -187,7 +186,7 @@ class Settings:
 
         Raise Unreadable if they are wrong.
         """
-        adapter = self._open_service(_NEUTRON, _NETWORK, self.neutron_endpoint, neutron.LABEL)
+        adapter = self._open_service(_NEUTRON, _NETWORK, self.neutron_endpoint, ports.LABEL)
         return NeutronApi(adapter) if adapter is not None else None
 
     def open_glance(self) -> GlanceSource | None:

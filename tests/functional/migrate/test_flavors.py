@@ -10,6 +10,7 @@ import requests
 from osc_placement.batch import service
 from osc_placement.errors import BadRequest, NotFound
 from osc_placement.migrate.nova import glance as glance_source
+from osc_placement.migrate.nova import rest
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_serving
 from tests.functional.migrate.cloud import add_flavor
@@ -438,7 +439,7 @@ def test_images_are_read_from_glance(cloud, add_host, migrate_json, glance):
 def test_images_of_a_real_glance_are_read(cloud, add_host, migrate_json, tmp_path, monkeypatch):
     """Those of others, of communities and hidden ones too, in several pages."""
     add_host("h1")
-    monkeypatch.setattr(glance_source, "PAGE", 2)
+    monkeypatch.setattr(rest, "PAGE", 2)
     images = {
         "mine": {},
         "theirs": {"visibility": "shared", "owner": "other"},
