@@ -18,10 +18,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Decision, Edit, EditRefused, Facet, ProviderState
+from osc_placement.batch.plan import Change, Decision, Edit, EditRefused, Facet, JournalledEdit, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 
@@ -62,12 +62,13 @@ def is_wholly_reserved(inventory: Inventory) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRelease:
+class DeviceRelease(JournalledEdit):
     """Set what is reserved of burned one-time-use devices to 0; everything else stays.
 
     Whether a device is in use is not decided here but by `require_unused` and `service.guard_devices`.
     """
 
+    kind: ClassVar[str] = "device release"
     #: inventories are written, and traits tell what a device is
     facets: ClassVar[tuple[Facet, ...]] = ("inventories", "traits")
 
@@ -96,6 +97,15 @@ class DeviceRelease:
         }
         reason = "" if after != inventories else "is not burned" if inventories else "no inventory"
         return Decision(replace(state, inventories=after), reason)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return an empty document."""
+        return {}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> DeviceRelease:
+        """Return the edit, which has no fields."""
+        return cls()
 
 
 class DeviceInUse(PlacementError):

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from osc_placement.batch.plan import Decision, EditRefused, Facet, ProviderState, UncheckedEdit
+from osc_placement.batch.plan import Decision, EditRefused, Facet, JournalledEdit, ProviderState
 from osc_placement.errors import UsageError
 from osc_placement.model import Inventory, Percent, is_same_ratio, settle_shares
+from osc_placement.syntax import parse_inventory_value
 
 
 @dataclass(frozen=True, slots=True)
-class RatioEdit:
+class RatioEdit(JournalledEdit):
     """Set the allocation ratio of some resource classes; all else in the inventories stays."""
 
     ratios: Mapping[str, float]
+    kind: ClassVar[str] = "ratio"
     facets: ClassVar[tuple[Facet, ...]] = ("inventories",)
 
     @property
@@ -43,9 +45,18 @@ class RatioEdit:
         reason = _describe_missing(missing, already, changed=after != current)
         return Decision(replace(state, inventories=after), reason)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the ratios."""
+        return {"ratios": dict(self.ratios)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RatioEdit:
+        """Return the edit that sets these ratios."""
+        return cls(document["ratios"])
+
 
 @dataclass(frozen=True, slots=True)
-class InventoryEdit:
+class InventoryEdit(JournalledEdit):
     """Set fields of inventories; the other fields and classes stay, or go if ``replace_all``.
 
     A class that a provider lacks is added where its total is given. A share is one of each provider's own
@@ -54,6 +65,7 @@ class InventoryEdit:
 
     fields: Mapping[str, Mapping[str, int | float | Percent]]
     replace_all: bool = False
+    kind: ClassVar[str] = "inventory"
     facets: ClassVar[tuple[Facet, ...]] = ("inventories",)
 
     def __post_init__(self) -> None:
@@ -94,6 +106,26 @@ class InventoryEdit:
         reason = _describe_missing(missing, already, changed=after != current)
         return Decision(replace(state, inventories=after), reason)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, with shares as text, and whether they replace the others."""
+        fields = {
+            name: {field: str(value) if isinstance(value, Percent) else value for field, value in own.items()}
+            for name, own in self.fields.items()
+        }
+        return {"fields": fields, "replace": self.replace_all}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> InventoryEdit:
+        """Return the edit that sets these fields."""
+        fields = {
+            name: {
+                field: parse_inventory_value(name, field, value) if isinstance(value, str) else value
+                for field, value in own.items()
+            }
+            for name, own in document["fields"].items()
+        }
+        return cls(fields, document["replace"])
+
 
 def _describe_missing(names: Iterable[str], already: str, *, changed: bool) -> str:
     """Return why classes are left out of a change, or why a provider stays as it is."""
@@ -110,10 +142,11 @@ def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
 
 
 @dataclass(frozen=True, slots=True)
-class InventoryDeletion(UncheckedEdit):
+class InventoryDeletion(JournalledEdit):
     """Take inventories of some classes away; the others stay."""
 
     classes: tuple[str, ...]
+    kind: ClassVar[str] = "inventory deletion"
     facets: ClassVar[tuple[Facet, ...]] = ("inventories",)
 
     @property
@@ -126,6 +159,15 @@ class InventoryDeletion(UncheckedEdit):
         current = state.inventories or {}
         after = {name: inventory for name, inventory in current.items() if name not in self.classes}
         return Decision(replace(state, inventories=after), "" if after != current else "has none of them")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the classes."""
+        return {"classes": list(self.classes)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> InventoryDeletion:
+        """Return the edit that deletes the inventories of these classes."""
+        return cls(tuple(document["classes"]))
 
 
 def _require_classes(names: Iterable[str], states: Sequence[ProviderState], so: str) -> None:

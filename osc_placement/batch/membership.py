@@ -8,36 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
-from osc_placement.batch.plan import Decision, Facet, ProviderState, UncheckedEdit
+from osc_placement.batch.plan import Decision, Facet, JournalledEdit, ProviderState
 
 Names = frozenset[str]
 Verb = Literal["add", "remove", "set"]
 
-_VERBS: Final[Mapping[Verb, Callable[[Names, Names], Names]]] = {
-    "add": lambda current, names: current | names,
-    "remove": lambda current, names: current - names,
-    "set": lambda current, names: names,
-}
-_ALREADY: Final[Mapping[Verb, str]] = {
-    "add": "has them already",
-    "remove": "has none of them",
-    "set": "has exactly these already",
-}
-_MEMBER_ALREADY: Final[Mapping[Verb, str]] = {
-    "add": "is a member already",
-    "remove": "is no member",
-    "set": "is a member of exactly these already",
+
+class _Rule(NamedTuple):
+    """How a verb changes a set of names, and the reasons if traits or aggregates are as it makes them."""
+
+    change: Callable[[Names, Names], Names]
+    has_already: str
+    is_already: str
+
+
+_RULES: Final[Mapping[Verb, _Rule]] = {
+    "add": _Rule(lambda current, names: current | names, "has them already", "is a member already"),
+    "remove": _Rule(lambda current, names: current - names, "has none of them", "is no member"),
+    "set": _Rule(
+        lambda current, names: names, "has exactly these already", "is a member of exactly these already"
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class TraitEdit(UncheckedEdit):
+class TraitEdit(JournalledEdit):
     """Add traits to what is there, remove them from it, or set them in place of it."""
 
     verb: Verb
     names: Names
+    kind: ClassVar[str] = "trait"
     facets: ClassVar[tuple[Facet, ...]] = ("traits",)
 
     @property
@@ -48,16 +50,27 @@ class TraitEdit(UncheckedEdit):
     def decide(self, state: ProviderState) -> Decision:
         """Say which traits the provider shall have."""
         current = state.traits or frozenset()
-        after = _VERBS[self.verb](current, self.names)
-        return Decision(replace(state, traits=after), _ALREADY[self.verb] if after == current else "")
+        rule = _RULES[self.verb]
+        after = rule.change(current, self.names)
+        return Decision(replace(state, traits=after), rule.has_already if after == current else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verb and the names."""
+        return {"verb": self.verb, "names": sorted(self.names)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TraitEdit:
+        """Return the edit with this verb and these names."""
+        return cls(document["verb"], frozenset(document["names"]))
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateEdit(UncheckedEdit):
+class AggregateEdit(JournalledEdit):
     """Make providers members of aggregates, take them out, or have them in exactly these."""
 
     verb: Verb
     aggregates: Names
+    kind: ClassVar[str] = "aggregate"
     facets: ClassVar[tuple[Facet, ...]] = ("aggregates",)
 
     @property
@@ -68,6 +81,15 @@ class AggregateEdit(UncheckedEdit):
     def decide(self, state: ProviderState) -> Decision:
         """Say which aggregates the provider shall be in."""
         current = state.aggregates or frozenset()
-        after = _VERBS[self.verb](current, self.aggregates)
-        reason = _MEMBER_ALREADY[self.verb] if after == current else ""
-        return Decision(replace(state, aggregates=after), reason)
+        rule = _RULES[self.verb]
+        after = rule.change(current, self.aggregates)
+        return Decision(replace(state, aggregates=after), rule.is_already if after == current else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verb and the aggregates."""
+        return {"verb": self.verb, "aggregates": sorted(self.aggregates)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> AggregateEdit:
+        """Return the edit with this verb and these aggregates."""
+        return cls(document["verb"], frozenset(document["aggregates"]))

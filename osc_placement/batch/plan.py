@@ -10,7 +10,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 # a name of this module's, too: it is what a change may be about
 from osc_placement.api.consumer import Consumer as Consumer
@@ -173,6 +173,27 @@ class UncheckedEdit:
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Do nothing."""
+
+
+class JournalledEdit(UncheckedEdit):
+    """The base of edits that journals and saved plans contain as a whole, so that they are planned again.
+
+    Each is in `EDITS` of journal/record.py.
+
+    :cvar kind: its name there
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of the edit."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Edit:
+        """Return the edit that has these fields."""
+        raise NotImplementedError
 
 
 class EditRefused(PlacementError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from osc_placement.batch.plan import (
     ABSENT,
@@ -17,6 +17,7 @@ from osc_placement.batch.plan import (
     Decision,
     Edit,
     Facet,
+    JournalledEdit,
     ProviderState,
     UncheckedEdit,
     find_differing,
@@ -116,12 +117,23 @@ def _is_creation(change: Change) -> bool:
     return change.before.identity == ABSENT and bool(change.after.identity)
 
 
-class StateEdit(Recorded):
+class StateEdit(Recorded, JournalledEdit):
     """The edit of an apply: each step makes the state that a file describes, whatever is there."""
+
+    kind: ClassVar[str] = "state"
 
     def edit_of(self, step: Change) -> Edit:
         """Return the edit that gives the subject of a step the state that was planned."""
         return Replace(self.title, step)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facets."""
+        return {"facets": list(self.facets)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> StateEdit:
+        """Return the edit of an apply with this title."""
+        return cls(document["title"], tuple(document["facets"]))
 
 
 def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.batch.difference import describe_difference, is_same_inventory
@@ -26,6 +26,7 @@ from osc_placement.batch.plan import (
     Decision,
     Edit,
     Facet,
+    JournalledEdit,
     Plan,
     ProviderState,
     Reading,
@@ -250,8 +251,10 @@ class UndoStep(UncheckedEdit):
         raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
 
 
-class UndoEdit(Recorded):
+class UndoEdit(Recorded, JournalledEdit):
     """The edit of the undo of a run, with ``force`` or without; each step has an edit of its own."""
+
+    kind: ClassVar[str] = "undo"
 
     def __init__(self, title: str, facets: tuple[Facet, ...], *, force: bool) -> None:
         super().__init__(title, facets)
@@ -260,6 +263,15 @@ class UndoEdit(Recorded):
     def edit_of(self, step: Change) -> Edit:
         """Return the edit of a step."""
         return UndoStep(self.title, step, self.force)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facets, and whether the undo is forced."""
+        return {"facets": list(self.facets), "force": self.force}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> UndoEdit:
+        """Return the edit of the undo with this title."""
+        return cls(document["title"], tuple(document["facets"]), force=document["force"])
 
 
 class Reverted(NamedTuple):

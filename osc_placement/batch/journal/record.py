@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final, get_args
 
@@ -21,6 +21,7 @@ from osc_placement.batch.plan import (
     CustomName,
     Edit,
     Facet,
+    JournalledEdit,
     ProviderState,
     Result,
     Subject,
@@ -35,6 +36,17 @@ Document = dict[str, Any]
 #: of the format of journals
 VERSION: Final = 1
 _SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "keeps_managed": bool, "kind": str}
+#: the edits that are read back from a journal or a saved plan
+EDITS: Final[tuple[type[JournalledEdit], ...]] = (
+    RatioEdit,
+    InventoryEdit,
+    InventoryDeletion,
+    DeviceRelease,
+    TraitEdit,
+    AggregateEdit,
+    StateEdit,
+    UndoEdit,
+)
 _SELECTION_TYPES: Final = {"in_tree": str, "name": str, "root_only": bool, "everything": bool}
 _NAME_CONDITIONS: Final = ("aggregates", "required", "forbidden", "providers")
 #: characters of a bad value that are shown
@@ -163,9 +175,8 @@ def _known(kind: type, document: Document) -> Document:
 
 def edit_to_json(edit: Edit) -> Document:
     """Return an edit with all it needs to plan again; only its title if its kind is not known here."""
-    for kind, (of_type, write, _read) in _EDITS.items():
-        if isinstance(edit, of_type):
-            return {"kind": kind, "title": edit.title, **write(edit)}
+    if isinstance(edit, JournalledEdit):
+        return {"kind": edit.kind, "title": edit.title, **edit.to_json()}
     return {"kind": "recorded", "title": edit.title, "facets": list(edit.facets)}
 
 
@@ -219,68 +230,8 @@ def edit_from_json(document: Document) -> Edit:
         _check_amounts(numbers, name, (int, float))
     if "ratios" in document:
         _check_amounts(document["ratios"], "ratios", (int, float))
-    if document["kind"] in _EDITS:
-        edit: Edit = _EDITS[document["kind"]][2](document)
-        return edit
-    return Recorded(document["title"], tuple(document["facets"]))
-
-
-_EDITS: Final[Mapping[str, tuple[type, Callable[[Any], Document], Callable[[Document], Any]]]] = {
-    "ratio": (
-        RatioEdit,
-        lambda edit: {"ratios": dict(edit.ratios)},
-        lambda document: RatioEdit(document["ratios"]),
-    ),
-    "inventory": (
-        InventoryEdit,
-        lambda edit: {
-            "fields": {
-                name: {
-                    field: str(value) if isinstance(value, Percent) else value
-                    for field, value in fields.items()
-                }
-                for name, fields in edit.fields.items()
-            },
-            "replace": edit.replace_all,
-        },
-        lambda document: InventoryEdit(
-            {
-                name: {
-                    field: parse_inventory_value(name, field, value) if isinstance(value, str) else value
-                    for field, value in fields.items()
-                }
-                for name, fields in document["fields"].items()
-            },
-            document["replace"],
-        ),
-    ),
-    "inventory deletion": (
-        InventoryDeletion,
-        lambda edit: {"classes": list(edit.classes)},
-        lambda document: InventoryDeletion(tuple(document["classes"])),
-    ),
-    "device release": (DeviceRelease, lambda _edit: {}, lambda _document: DeviceRelease()),
-    "aggregate": (
-        AggregateEdit,
-        lambda edit: {"verb": edit.verb, "aggregates": sorted(edit.aggregates)},
-        lambda document: AggregateEdit(document["verb"], frozenset(document["aggregates"])),
-    ),
-    "state": (
-        StateEdit,
-        lambda edit: {"facets": list(edit.facets)},
-        lambda document: StateEdit(document["title"], tuple(document["facets"])),
-    ),
-    "undo": (
-        UndoEdit,
-        lambda edit: {"facets": list(edit.facets), "force": edit.force},
-        lambda document: UndoEdit(document["title"], tuple(document["facets"]), force=document["force"]),
-    ),
-    "trait": (
-        TraitEdit,
-        lambda edit: {"verb": edit.verb, "names": sorted(edit.names)},
-        lambda document: TraitEdit(document["verb"], frozenset(document["names"])),
-    ),
-}
+    known = next((each for each in EDITS if each.kind == document["kind"]), None)
+    return known.from_json(document) if known else Recorded(document["title"], tuple(document["facets"]))
 
 
 def parse(path: pathlib.Path, content: bytes) -> Run:
