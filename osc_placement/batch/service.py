@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
@@ -127,11 +127,37 @@ class Pace:
     canary: int = 0
     control: pathlib.Path | None = None
 
-    def list_options(self) -> list[str]:
-        """Return the options that give a resume the same rate, concurrency and limit."""
-        found = [f"--throttle {self.rate:g}"] if self.rate else []
-        found += [f"--concurrency {self.concurrency}"] if self.concurrency != CONCURRENCY else []
-        found += [f"--max-failures {self.max_failures}"] if self.max_failures is not None else []
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Pace:
+        """Return the rate, concurrency and limit that a journal keeps; one of an earlier version has none."""
+        return cls(
+            concurrency=settings.get("concurrency") or CONCURRENCY,
+            rate=settings.get("throttle") or 0.0,
+            max_failures=settings.get("max_failures"),
+        )
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return what a journal keeps for a resume, without the defaults."""
+        settings: dict[str, Any] = {"throttle": self.rate} if self.rate else {}
+        settings |= {"concurrency": self.concurrency} if self.concurrency != CONCURRENCY else {}
+        settings |= {"max_failures": self.max_failures} if self.max_failures is not None else {}
+        return settings
+
+    def describe_resume(self, started: Pace) -> str:
+        """Return in a sentence how a run is resumed that was started with another pace, or with this one.
+
+        It is empty if there is nothing but defaults.
+        """
+        same = ", as the run was started" if self == started else ""
+        options = " ".join(self.list_options())
+        return f"Resuming with {options}{same}" if options else ""
+
+    def list_options(self, known: Pace | None = None) -> list[str]:
+        """Return the options for this rate, concurrency and limit, without those that are known."""
+        known = known or Pace()
+        found = [f"--throttle {self.rate:g}"] if self.rate != known.rate else []
+        found += [f"--concurrency {self.concurrency}"] if self.concurrency != known.concurrency else []
+        found += [f"--max-failures {self.max_failures}"] if self.max_failures != known.max_failures else []
         return found
 
 
@@ -147,6 +173,7 @@ class Job:
     :ivar undoes: ID of the run that is undone
     :ivar classes: resource classes that are created first; an undo leaves them
     :ivar resumed: the open journal of the run that is resumed
+    :ivar pace: what that journal keeps for a resume
     """
 
     plan: Plan
@@ -157,6 +184,7 @@ class Job:
     undoes: str | None = None
     classes: frozenset[str] = frozenset()
     resumed: Journal | None = None
+    pace: Pace | None = None
 
     def __enter__(self) -> Job:
         return self
@@ -310,7 +338,8 @@ def resume(
         if run.header.settings.get("keeps_managed") and not drop_managed:
             plan = refuse_each_dropped(plan)
         plan = guard_devices(client, plan, concurrency=concurrency)
-        return Job(plan, kind=kind, is_atomic=is_atomic, resumed=recorder)
+        pace = Pace.from_settings(run.header.settings)
+        return Job(plan, kind=kind, is_atomic=is_atomic, resumed=recorder, pace=pace)
     except BaseException:
         if recorder is not None:
             recorder.close()
@@ -387,8 +416,15 @@ def require_transaction(client: PlacementClient, job: Job) -> None:
         check_atomic(job.plan, client)
 
 
-def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = None) -> Journal:
+def start(
+    client: PlacementClient,
+    job: Job,
+    directory: pathlib.Path | None = None,
+    pace: Pace | None = None,
+) -> Journal:
     """Create resource classes, and record on the disk what will be done; return the journal.
+
+    The journal of a new run keeps the pace for its resumes.
 
     Raise VersionTooLow if the version in use cannot write the plan, JournalError if it cannot be recorded,
     and PlacementError if it is a transaction that the server does not have, or does not let the caller make.
@@ -405,6 +441,7 @@ def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = No
         "keeps_capacity": job.plan.keeps_capacity,
         **({"keeps_managed": True} if job.plan.keeps_managed else {}),
         **({"kind": job.kind} if job.kind else {}),
+        **(pace.to_settings() if pace else {}),
     }
     return journal.create(
         client.endpoint,

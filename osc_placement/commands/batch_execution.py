@@ -336,7 +336,7 @@ def carry_out(
     :param is_told: whether a terminal is told the control file of the run, when the progress bar is drawn
     :param is_quiet: whether there is no progress unless the stream is a terminal
     """
-    recorder = service.start(client, job)
+    recorder = service.start(client, job, pace=pace)
     notice: Sequence[str] = ()
     if is_told and stream is not None:
         control = pace.control if pace and pace.control else recorder.control
@@ -361,7 +361,7 @@ def carry_out(
         _RUN,
         _RUN,
         is_resumed=job.resumed is not None,
-        again=pace.list_options() if pace else (),
+        again=pace.list_options(job.pace) if pace and job.pace else (),
     )
 
 

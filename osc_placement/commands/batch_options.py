@@ -175,8 +175,10 @@ def _read_control(text: str) -> str:
     return text
 
 
-def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) -> None:
-    """Add the options for the execution of a plan."""
+def add_execution(
+    parser: argparse.ArgumentParser, *, with_atomic: bool = True, is_resume: bool = False
+) -> None:
+    """Add the options for the execution of a plan; a resume takes the defaults of some from its run."""
     group = parser.add_argument_group("execution")
     group.add_argument(
         "--dry-run",
@@ -191,13 +193,16 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
             help="Make all changes in one transaction of the server, or none; servers other than "
             "placement-server can do so for inventories only, and need the right to reshape",
         )
-    add_concurrency_option(group)
+    if is_resume:
+        add_concurrency_option(group, default=None, told="that of the run")
+    else:
+        add_concurrency_option(group)
     group.add_argument(
         "--max-failures",
         metavar="<number>",
         type=read_count,
-        help="Stop after more failures than this, not counting refusals of the plan; by default every "
-        "resource provider is tried",
+        help="Stop after more failures than this, not counting refusals of the plan; by default "
+        f"{'as when the run was started' if is_resume else 'every resource provider is tried'}",
     )
     group.add_argument(
         "--canary",
@@ -210,8 +215,9 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
         "--throttle",
         metavar="<rate>",
         type=read_rate,
-        default=0.0,
-        help="Change at most this many a second; the control file can change the rate during the run",
+        default=None if is_resume else 0.0,
+        help="Change at most this many a second; the control file can change the rate during the run"
+        f"{' (default: the rate with which it was started)' if is_resume else ''}",
     )
     group.add_argument(
         "--control",

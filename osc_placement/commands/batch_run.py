@@ -163,12 +163,13 @@ class ResumeRun(_RunCommand):
 
     A resource provider that is already as planned is not changed. One that somebody changed meanwhile is
     planned again, or refused if the run is an undo. A run that was started with --atomic makes all pending
-    changes in one transaction.
+    changes in one transaction. --throttle, --concurrency and --max-failures are as when the run was started,
+    unless others are given.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_execution(parser, with_atomic=False)
+        add_execution(parser, with_atomic=False, is_resume=True)
         add_overcommit(
             parser,
             "Change resource providers even if less capacity is left than is allocated now; a run "
@@ -184,6 +185,15 @@ class ResumeRun(_RunCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         self._read_run(parsed_args)
         super().read_arguments(parsed_args)
+        known = service.Pace.from_settings(parsed_args.header.settings)
+        given = service.Pace(
+            parsed_args.concurrency or known.concurrency,
+            parsed_args.throttle or known.rate,
+            known.max_failures if parsed_args.max_failures is None else parsed_args.max_failures,
+        )
+        parsed_args.concurrency, parsed_args.throttle = given.concurrency, given.rate
+        parsed_args.max_failures = given.max_failures
+        parsed_args.pace_told = given.describe_resume(known)
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.header.settings.get("atomic"))
@@ -198,6 +208,8 @@ class ResumeRun(_RunCommand):
             drop_managed=parsed_args.yes_drop_managed,
             concurrency=parsed_args.concurrency,
         )
+        if job.plan.changes and parsed_args.pace_told:
+            tell(self.app.stderr, parsed_args.pace_told)
         if job.kind != APPLY or not job.plan.changes:
             return job
         is_allowed = parsed_args.allow_overcommitted or not parsed_args.header.settings.get("keeps_capacity")

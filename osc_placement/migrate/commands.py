@@ -43,7 +43,7 @@ from osc_placement.batch.run_commands import (
 )
 from osc_placement.batch.run_commands import delete_runs as delete_journals
 from osc_placement.batch.run_commands import describe_run as describe_journal
-from osc_placement.batch.service import Job
+from osc_placement.batch.service import Job, Pace
 from osc_placement.errors import ANSWER_LOST, PlacementError, UsageError, one_line
 from osc_placement.migrate import exit_statuses, readiness, repair, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
@@ -96,7 +96,7 @@ from osc_placement.terminal.confirmation import confirm, is_attended
 from osc_placement.terminal.escape import printable, printable_lines
 from osc_placement.terminal.live import watch_command
 from osc_placement.terminal.progress import ProgressBar
-from osc_placement.terminal.screen import screen_of
+from osc_placement.terminal.screen import screen_of, tell
 from osc_placement.terminal.tables import format_table
 
 #: seconds between two comparisons of a mirror that follows
@@ -741,7 +741,16 @@ def resume_run(command: Command) -> int:
     """Run ``placement-migrate run resume``."""
     client = command.settings.open_client()
     header = read_chosen(command.options, lambda: journal.identify_server(client.endpoint), sys.stderr)
-    run = runner.resume(client, header.id, command.execution)
+    pace = Pace.from_settings(header.settings)
+    if told := pace.describe_resume(pace):
+        tell(sys.stderr, told)
+    execution = replace(
+        command.execution,
+        concurrency=pace.concurrency,
+        rate=pace.rate,
+        max_failures=pace.max_failures,
+    )
+    run = runner.resume(client, header.id, execution)
     command.show_result(run)
     return run.report.exit_status
 

@@ -127,8 +127,8 @@ def run_job(
     """Record a job in a journal, and carry it out; write nothing to that of a run with nothing left to do."""
     if job.resumed is not None and not job.is_needed:
         return Run(execute_plan(client, job.plan), job.resumed.id, is_resumed=True)
-    recorder = service.start(client, job, execution.directory)
     pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
+    recorder = service.start(client, job, execution.directory, pace)
     execution.begun.set()
     with execution.ending_in_order():
         result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)

@@ -73,13 +73,17 @@ def _read_float(text: str) -> float:
 
 
 def add_concurrency_option(
-    parser: argparse._ActionsContainer, read: Callable[[str], int] = read_concurrency
+    parser: argparse._ActionsContainer,
+    read: Callable[[str], int] = read_concurrency,
+    *,
+    default: int | None = CONCURRENCY,
+    told: str = str(CONCURRENCY),
 ) -> None:
-    """Add ``--concurrency``."""
+    """Add ``--concurrency``, whose help text tells the default."""
     parser.add_argument(
         "--concurrency",
         metavar="<number>",
         type=read,
-        default=CONCURRENCY,
-        help=f"How many requests to have under way at once (default: {CONCURRENCY})",
+        default=default,
+        help=f"How many requests to have under way at once (default: {told})",
     )

@@ -35,7 +35,12 @@ from osc_placement.syntax import parse_inventory_value
 Document = dict[str, Any]
 #: of the format of journals
 VERSION: Final = 1
-_SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "keeps_managed": bool, "kind": str}
+_SETTINGS: Final = {
+    **dict.fromkeys(("atomic", "keeps_capacity", "keeps_managed"), bool),
+    "kind": str,
+    "throttle": (int, float),
+    **dict.fromkeys(("concurrency", "max_failures"), int),
+}
 #: the edits that are read back from a journal or a saved plan
 EDITS: Final[tuple[type[JournalledEdit], ...]] = (
     RatioEdit,

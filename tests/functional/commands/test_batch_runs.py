@@ -1073,14 +1073,23 @@ def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rac
     assert told in shown.splitlines()
 
 
-def test_resume_is_told_with_the_pace_of_the_run(openstack, rack):
+def test_resume_keeps_the_pace_of_the_run_unless_another_is_given(openstack, rack):
     """It is given for the sake of others, who are still there."""
     control = openstack.home / "steer"
     control.write_text("stop\n")
     pace = ("--throttle", "2.5", "--concurrency", "2", "--max-failures", "3")
     result = openstack.run(*RATIO, "VCPU=4", *rack.select, *pace, "--control", control, "--yes")
     run = last_run(openstack)["id"]
-    told = f"to resume it: openstack resource provider batch run resume {run} {' '.join(pace)}"
-    assert told in result.err
+    command = f"to resume it: openstack resource provider batch run resume {run}"
+    assert f"{command}; " in f"{result.err.strip()}; "
+    resumed = openstack.run(*RUN, "resume", run, "--control", control, "--yes")
+    told = f"Resuming with {' '.join(pace)}, as the run was started\n"
+    assert (resumed.err.startswith(told), resumed.status) == (True, 130)
+    assert f"{command}; " in f"{resumed.err.strip()}; "
+    faster = ("--throttle", "50", "--concurrency", "8")
+    resumed = openstack.run(*RUN, "resume", run, *faster, "--control", control, "--yes")
+    assert resumed.err.startswith("Resuming with --throttle 50 --max-failures 3\n")
+    assert f"{command} --throttle 50 --concurrency 8; " in f"{resumed.err.strip()}; "
     control.unlink()
-    assert openstack.run(*RUN, "resume", run, *pace, "--yes").status == 0
+    shown, status = run_on_terminal(openstack, *RUN, "resume", run, columns=100, answer="y\n")
+    assert (status, 0 <= shown.index(told.strip()) < shown.index("[y/N]")) == (0, True)

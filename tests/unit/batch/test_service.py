@@ -45,6 +45,26 @@ def test_a_job_cannot_be_changed(job):
         job.is_atomic = True
 
 
+def test_journal_keeps_the_pace_for_a_resume(cloud, job, tmp_path):
+    """Defaults are left out, so that a later version may change them; an earlier version kept nothing."""
+    pace = service.Pace(concurrency=2, rate=2.5, max_failures=0, canary=1)
+    recorder = service.start(cloud, job, tmp_path, pace)
+    recorder.close()
+    settings = journal.read(recorder.id, tmp_path).header.settings
+    kept = service.Pace.from_settings(settings)
+    assert kept == dataclasses.replace(pace, canary=0)
+    options = "--throttle 2.5 --concurrency 2 --max-failures 0"
+    assert kept.describe_resume(kept) == f"Resuming with {options}, as the run was started"
+    with service.resume(cloud, recorder.id, read_with(cloud), directory=tmp_path) as resumed:
+        assert resumed.pace == kept
+    other = service.start(cloud, job, tmp_path, service.Pace())
+    other.close()
+    settings = journal.read(other.id, tmp_path).header.settings
+    assert settings.keys() == {"atomic", "keeps_capacity"}
+    assert service.Pace.from_settings(settings) == service.Pace()
+    assert service.Pace().describe_resume(service.Pace()) == ""
+
+
 def test_classes_are_created_before_the_journal_and_the_journal_before_the_first_write(cloud, job, tmp_path):
     """An undo must know of every change, and leaves the classes."""
     created = []

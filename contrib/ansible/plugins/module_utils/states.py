@@ -176,8 +176,9 @@ def carry_out(
     ``selection`` is what the journal says of the selected trees; ``directory`` is where it is.
     """
     job, title = service.Job(run, selection, APPLY), run.edit.title
-    recorder = service.start(cloud.client, job, pathlib.Path(directory) if directory else None)
-    report = list_results(service.carry_out(cloud.client, job, recorder, service.Pace(concurrency)).report)
+    pace = service.Pace(concurrency)
+    recorder = service.start(cloud.client, job, pathlib.Path(directory) if directory else None, pace)
+    report = list_results(service.carry_out(cloud.client, job, recorder, pace).report)
     done: Counter[str] = Counter(result.done for result in report.results)
     failures = [
         {"kind": result.kind, "name": result.name, "error": explain(result.error)}

@@ -337,13 +337,13 @@ def execute(module: AnsibleModule, cloud: Cloud, plan: Plan) -> tuple[Report, st
     params, client = module.params, cloud.client
     directory = params["journal_directory"]
     job = service.Job(plan, str(plan.selection))
-    recorder = service.start(client, job, pathlib.Path(directory) if directory else None)
     pace = service.Pace(
         concurrency=params["concurrency"],
         rate=params["throttle"] or 0.0,
         max_failures=params["max_failures"],
         canary=params["canary"],
     )
+    recorder = service.start(client, job, pathlib.Path(directory) if directory else None, pace)
     return service.carry_out(client, job, recorder, pace).report, recorder.id
 
 
