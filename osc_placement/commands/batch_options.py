@@ -14,6 +14,7 @@ from osc_placement.batch.select import Selection
 from osc_placement.batch.selection import read_provider_names
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError
+from osc_placement.package import OtherName
 from osc_placement.terminal.values import add_concurrency_option, read_count, read_rate
 
 
@@ -219,6 +220,7 @@ def add_execution(
         help="Change at most this many a second; the control file can change the rate during the run"
         f"{' (default: the rate with which it was started)' if is_resume else ''}",
     )
+    group.add_argument("--rate", action=OtherName, name="--throttle")
     group.add_argument(
         "--control",
         type=_read_control,

@@ -35,7 +35,7 @@ from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
 from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
-from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
+from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, OtherName, ShowVersion, discard
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import wrap_each
 from osc_placement.terminal.live import add_watch_option, check_watch
@@ -291,6 +291,7 @@ def _add_throttle(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
     )
+    parser.add_argument("--rate", action=OtherName, name="--throttle")
 
 
 def _add_skip_ports(parser: argparse.ArgumentParser, text: str) -> None:

@@ -46,6 +46,15 @@ def test_control_file_in_no_directory_is_refused(openstack, rack):
     assert f"error: argument --control: {words}\n" in result.err
 
 
+@pytest.mark.parametrize("words", [("--rate", "5"), ("--rate=5",)])
+def test_rate_is_told_to_be_a_throttle(openstack, words):
+    """The control file calls it a rate, so it is what operators guess; no help text has it."""
+    result = openstack.run(*RATIO, "VCPU=4", "--all", "--dry-run", *words)
+    error = "argument --rate: this option is called --throttle"
+    assert (result.status, result.err) == (2, f"{RATIO_SET}: error: {error}\n{SEE}\n")
+    assert "--rate" not in openstack.run(*RATIO, "--help").out
+
+
 @pytest.mark.parametrize("number", ["-1", "1.5", "x", ""])
 @pytest.mark.parametrize("option", ["--canary", "--max-failures"])
 def test_invalid_count_names_the_valid_values(openstack, option, number):

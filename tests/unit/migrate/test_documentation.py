@@ -40,7 +40,8 @@ def test_command_is_documented(path):
 @pytest.mark.parametrize("path", COMMANDS)
 def test_options_are_documented(path):
     """So is each of its options."""
-    options = {option for action in COMMANDS[path]._actions for option in action.option_strings} - UNIVERSAL
+    shown = [action for action in COMMANDS[path]._actions if action.help != argparse.SUPPRESS]
+    options = {option for action in shown for option in action.option_strings} - UNIVERSAL
     assert {option for option in options if f"``{option}``" not in PAGE} == set()
 
 

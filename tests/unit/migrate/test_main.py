@@ -55,6 +55,7 @@ def test_old_name_of_the_commands_on_runs_is_accepted():
         ("run resume ID --last", "Give either the ID of a run or --last"),
         ("run delete", "Give either IDs of runs or --older-than"),
         ("run delete ID --older-than 3", "Give either IDs of runs or --older-than"),
+        ("heal-allocations --rate 5", "argument --rate: this option is called --throttle"),
         ("status --watch 2", "--watch needs a terminal as standard output; leave it out to read once"),
         (
             "run show ID --watch 2 -f json",
