@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
+from osc_placement.batch.undo import ChangedSince
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle, wrap_fact
 
@@ -54,11 +55,13 @@ class Row:
     """A change with its result and the reason for it.
 
     :ivar result: the word for that of the outcome, also for a step that a plan cannot try; else ""
+    :ivar is_left: whether an undo leaves the subject as it is; a table has the reason in place of the change
     """
 
     change: Change
     result: str = ""
     reason: str = ""
+    is_left: bool = False
 
     @property
     def is_incomplete(self) -> bool:
@@ -73,6 +76,7 @@ def rows_of_plan(plan: Plan) -> list[Row]:
             plan.show(step),
             REFUSED if step.uuid in plan.refused else Result.FAILED,
             str(plan.untried[step.uuid]),
+            isinstance(plan.untried[step.uuid], ChangedSince),
         )
         if step.uuid in plan.untried
         else Row(step, "", step.reason)
@@ -88,6 +92,7 @@ def rows_of_report(report: Report) -> list[Row]:
             report.plan.show(outcome.change),
             outcome.word,
             str(outcome.error or "; ".join(filter(None, (outcome.change.reason, outcome.note)))),
+            isinstance(outcome.error, ChangedSince),
         )
         for outcome in report.outcomes
     ]
@@ -99,7 +104,8 @@ def rows_of_run(run: Run) -> list[Row]:
     for change in run.intents.values():
         ending, word = run.endings.get(change.uuid), run.word_of(change)
         told = [change.reason if word == IN_PART else "", ending.note] if ending else []
-        rows.append(Row(change, word, (ending and ending.error) or "; ".join(filter(None, told))))
+        reason = (ending and ending.error) or "; ".join(filter(None, told))
+        rows.append(Row(change, word, reason, bool(run.header.undoes) and word == REFUSED))
     return rows
 
 
@@ -133,6 +139,8 @@ class Page:
         reasons = _count_reasons(rows, table is not None)
         failed = [row for row in rows if row.is_incomplete and row.reason not in self._told]
         self._told |= {row.reason for row in failed}
+        if table is not None:
+            failed = [row for row in failed if not row.is_left]
         failures = _describe_reasons(
             (f"{row.result.capitalize()}: ", subject.name, row.reason, (subject.uuid, subject.name))
             for row in failed
@@ -289,12 +297,15 @@ def make_table(
     """Return those of the columns that are not empty, and the cells of rows; lines of a cell are escaped."""
     cells = []
     for row in rows:
-        differences = list_differences(row.change.before, row.change.after, names)
+        name, reason = row.change.subject.name, row.reason
+        lines = [str(each) for each in list_differences(row.change.before, row.change.after, names)]
+        if row.is_left:
+            lines, reason = [_remove_name(reason, name)], ""
         texts = {
-            "name": printable(row.change.subject.name),
-            "change": "\n".join(printable(str(each)) for each in differences),
+            "name": printable(name),
+            "change": "\n".join(map(printable, lines)),
             "result": row.result,
-            "reason": printable(row.reason),
+            "reason": printable(reason),
         }
         cells.append([texts[column] for column in columns])
     used = [number for number in range(len(columns)) if any(row[number] for row in cells)]
@@ -339,10 +350,13 @@ def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) ->
         if len(objects[group]) > 1:
             texts[0] = texts[0][0], _UUID.sub("<UUID>", texts[0][1])
     return [
-        # not the subject a second time
-        f"{label}{first}{f' and {len(others):,} more' if others else ''}: "
-        f"{text.removeprefix(f'resource provider {first} ').removeprefix(f'{first} ')}"
+        f"{label}{first}{f' and {len(others):,} more' if others else ''}: {_remove_name(text, first)}"
         for (label, *_), ((first, text), *others) in sorted(
             groups.items(), key=lambda item: len(item[1]), reverse=True
         )
     ]
+
+
+def _remove_name(text: str, name: str) -> str:
+    """Return a reason without the name with which it begins."""
+    return text.removeprefix(f"resource provider {name} ").removeprefix(f"{name} ")

@@ -13,7 +13,14 @@ from osc_placement.batch.difference import list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.page import rows_of_plan, rows_of_report, rows_of_run
+from osc_placement.batch.page import (
+    SHORT_COLUMNS,
+    Page,
+    make_table,
+    rows_of_plan,
+    rows_of_report,
+    rows_of_run,
+)
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
 from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
 from osc_placement.batch.undo import plan_undo
@@ -248,6 +255,24 @@ def test_refused_change_of_an_undo_shows_what_is_there(runs):
     assert list(map(str, list_differences(row.change.before, row.change.after))) == [
         "VCPU:reserved from 1 to 0"
     ]
+
+
+def test_refused_change_of_an_undo_is_told_in_its_row_with_one_name(runs):
+    """A table has no change that will not be made, but what is so, before the undo and of its run."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    runs.touch(3.0, "a")
+    plan = plan_undo(journal.read(run), read_with(runs.cloud), force=True)
+    undo = record(runs.cloud, journal.state_directory(), plan, undoes=run)
+    told = "was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=3.0"
+    listed = (rows_of_plan(plan), rows_of_report(execute_plan(runs.cloud, plan)))
+    for rows in (*listed, rows_of_run(journal.read(undo.stem))):
+        lines = Page(120).describe(rows, is_plan=True)
+        assert "\n".join(lines).count("| a ") == 1
+        (line,) = [line for line in lines if "refused" in line]
+        assert line.split(" | ")[1].strip() == told
+        assert not [line for line in lines if line.startswith("Refused: ")]
+        columns, cells = make_table([row for row in rows if row.result == "refused"], SHORT_COLUMNS)
+        assert (columns, cells) == (["name", "change", "result"], [["a", told, "refused"]])
 
 
 def test_resume_of_a_run_that_was_undone_warns_of_it(runs):
