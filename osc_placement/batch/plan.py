@@ -31,7 +31,7 @@ NO_GENERATION: Final = -1
 
 #: the reason for which a change that was recorded before is not made
 FOUND_DONE: Final = "was done already"
-#: the reason of a change that undoes a part, and leaves what was set again since
+#: how the reason of a change begins that undoes a part, and leaves what was set again since
 OTHERS_STAY: Final = "changed since; what others set stays"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
@@ -227,7 +227,7 @@ class Change:
     @property
     def is_partial(self) -> bool:
         """Return whether this undoes a part, and leaves what was set again since."""
-        return self.reason == OTHERS_STAY
+        return self.reason.startswith(OTHERS_STAY)
 
     @property
     def is_creation(self) -> bool:

@@ -15,7 +15,7 @@ from itertools import tee
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from osc_placement.api.consumer import Allocations, Consumer
-from osc_placement.batch.difference import describe_difference, is_same_inventory
+from osc_placement.batch.difference import describe_difference, is_same_inventory, list_differences
 from osc_placement.batch.holdings import is_half_written
 from osc_placement.batch.plan import (
     ABSENT,
@@ -138,6 +138,19 @@ def _name_later(number: int, later: Sequence[tuple[str, int]]) -> str:
     return f" by {runs}{more}{f', {others} otherwise' if others > 0 else ''}"
 
 
+def describe_rest(expected: ProviderState, now: ProviderState, step: Change | None = None) -> str:
+    """Return the reason of a change that undoes a part: what others set, which stays.
+
+    :param expected: ``now`` with what others set put back, as in `Reverted`
+    :param step: the change as it was planned, which may leave something already
+    """
+    found = list_differences(expected, now)
+    told = ", ".join(
+        f"no {each.name}" if each.new is None else each.after.removeprefix("+") for each in found
+    )
+    return f"{step.reason}, {told}" if step and step.is_partial else f"{OTHERS_STAY}: {told}"
+
+
 def find_later(
     refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]
 ) -> list[tuple[str, int]]:
@@ -245,7 +258,7 @@ class UndoStep(UncheckedEdit):
             return Decision(back)
         has_rest = back != state
         if self.force and has_rest:
-            return Decision(back, OTHERS_STAY)
+            return Decision(back, describe_rest(expected, state, step))
         remedy = FORCE_HELPS if has_rest else ""
         difference = describe_difference(expected, state)
         raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
@@ -529,7 +542,7 @@ def _undo_step(
         return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
     has_rest = back != state
     if force and has_rest:
-        return Change(subject, state, back, OTHERS_STAY), None
+        return Change(subject, state, back, describe_rest(expected, state)), None
     refusal = ChangedSince(subject.name, *describe_difference(expected, state), remedy="", has_rest=has_rest)
     # fields that already have their old value are left out of the refused step
     return Change(subject, expected, undo_change(change, expected).target), refusal

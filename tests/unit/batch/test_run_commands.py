@@ -172,7 +172,9 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert listed.draw(200, with_clouds=False)[-1].split()[4:8] == ["partly", "done", "2/3", "1"]
     assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 2, 0)]
     (row,) = [row for row in rows_of_run(journal.read(undo)) if row.is_incomplete]
+    told = f"{told}: VCPU:reserved=2"
     assert (row.change.subject.name, row.result, row.reason) == ("b", "in part", told)
+    assert Page(80).describe([row])[-1] == f"In part: b: {told}"
 
 
 def test_forced_undo_names_what_stays_in_part_and_who_changed_it(runs):

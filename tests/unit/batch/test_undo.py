@@ -306,7 +306,8 @@ def test_undo_with_force_keeps_a_created_class_of_which_others_set_a_field():
     """To delete the class would delete what they set."""
     change = Change(NODE, stock(), stock(VCPU=OURS, DISK_GB=OURS))
     step, _ = _undo_step(change, NODE, stock(VCPU=RESERVED, DISK_GB=OURS), force=True)
-    assert (step.after, step.reason) == (stock(VCPU=RESERVED), OTHERS_STAY)
+    assert step.after == stock(VCPU=RESERVED)
+    assert step.reason.startswith(f"{OTHERS_STAY}: VCPU:")
 
 
 def test_undo_with_force_leaves_a_deleted_provider_alone():
@@ -342,12 +343,25 @@ def test_undo_reports_only_changes_of_others():
     [
         (STEP.before, ""),
         (STEP.after, "is as it was before"),
-        (ProviderState({"VCPU": THEIRS, "DISK_GB": OURS}, frozenset()), OTHERS_STAY),
+        (
+            ProviderState({"VCPU": THEIRS, "DISK_GB": OURS}, frozenset()),
+            f"{OTHERS_STAY}: VCPU:allocation_ratio=9.0",
+        ),
     ],
 )
 def test_undo_reason_does_not_claim_a_full_restore(now, reason):
     """What stays is not said to be as it was."""
     assert UndoStep("undo", STEP, force=True).decide(now).reason == reason
+
+
+def test_undo_planned_again_names_what_stayed_before_as_well():
+    """Somebody sets a second field between the plan and the write."""
+    step = replace(STEP, reason=f"{OTHERS_STAY}: CUSTOM_X:reserved=1")
+    now = ProviderState({"VCPU": THEIRS, "DISK_GB": OURS}, frozenset())
+    decision = UndoStep("undo", step, force=True).decide(now)
+    assert decision.reason == f"{OTHERS_STAY}: CUSTOM_X:reserved=1, VCPU:allocation_ratio=9.0"
+    without = ProviderState({"DISK_GB": OURS}, frozenset())
+    assert UndoStep("undo", STEP, force=True).decide(without).reason.endswith(": no VCPU:total")
 
 
 def test_half_written_undo_is_not_taken_for_a_change_of_others():
