@@ -17,7 +17,7 @@ from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
 from osc_placement.batch.undo import ChangedSince
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle, wrap_fact
+from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle, wrap, wrap_fact
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 FEW: Final = 20
 #: lines of such a table, whose cells may be wrapped
 _MOST_OF_TABLE: Final = 32
-#: lines that a command prints on a terminal; nine more are about the run and the confirmation
-SCREEN: Final = 51
+#: lines that a command prints on a terminal; twelve more are about the run and the confirmation
+SCREEN: Final = 48
 #: letters of a line in its column of changes
 _LEAST_CHANGE: Final = 20
 #: groups of changes: those that have a line whatever else there is to say, and those that have one at all
@@ -39,7 +39,7 @@ _MOST_FAILURES: Final = 40
 _MOST_WARNINGS: Final = 7
 _MOST_SUMMARY: Final = 2
 #: lines that are kept for what follows the failures of a plan: its end, and the result
-_KEPT_BY_PLAN: Final = 27
+_KEPT_BY_PLAN: Final = 24
 _COLUMNS: Final = ("name", "change", "result")
 #: those of a table of all rows on a terminal
 SHORT_COLUMNS: Final = (*_COLUMNS, "reason")
@@ -225,9 +225,12 @@ class Page:
         return self._take([text], count_lines([text], self.width), "")
 
     def name_commands(self, commands: NextCommands) -> list[str]:
-        """Return the lines of the commands that can follow a run, none of them cut."""
+        """Return the lines of the commands that can follow a run, and of what is left; no command is cut."""
         title, *others = commands.lines
-        return [title, *(others if self.width is None else fit_commands(others, self.width))]
+        left = f"{commands.left[:1].upper()}{commands.left[1:]}"
+        if self.width is None:
+            return list(filter(None, [title, *others, left]))
+        return [title, *fit_commands(others, self.width), *(wrap(left, self.width) if left else [])]
 
     def _draw_few(self, rows: Sequence[Row], most: int) -> list[str] | None:
         """Return a table of the rows, without those that are unchanged if it is too long with them.

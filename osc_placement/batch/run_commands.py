@@ -14,8 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from osc_placement.batch.journal import file as journal
-from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, Undone, find_undone
+from osc_placement.batch.journal.run import (
+    PARTLY_DONE,
+    Header,
+    JournalError,
+    Run,
+    Summary,
+    Undone,
+    find_undone,
+)
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
+from osc_placement.batch.undo import ChangedSince
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, wrap_fact
@@ -302,6 +311,19 @@ def read_chosen(
     return header
 
 
+def tell_redo(header: Header, stream: TextIO | None, change: str) -> None:
+    """Say of a run that was chosen to be undone, and is itself an undo, what its undo does.
+
+    :param change: the words before the verb of a command that writes to placement
+    """
+    if not header.undoes:
+        return
+    told = f"This run is itself an undo: to undo it makes the changes of run {header.undoes} again"
+    if journal.read_summary(header.id).state == PARTLY_DONE:
+        told += f"; to undo what is left of that run: {change} undo {header.undoes}"
+    tell(stream, told)
+
+
 def delete_runs(
     options: argparse.Namespace,
     identify_server: Callable[[], str],
@@ -410,15 +432,17 @@ class NextCommands:
 
     :ivar title: the run: its ID, and what it did if that is not clear
     :ivar commands: by what they do
+    :ivar left: what an undo left of another run, with the command that undoes it
     """
 
     title: str
     commands: Mapping[str, str]
+    left: str = ""
 
     def __str__(self) -> str:
         """Return the run with the commands, in one line."""
         told = (f"to {verb} it: {command}" for verb, command in self.commands.items() if verb != "show")
-        return "; ".join((f"Run {self.title}", *told))
+        return "; ".join(filter(None, (f"Run {self.title}", *told, self.left)))
 
     @property
     def lines(self) -> list[str]:
@@ -436,6 +460,7 @@ def name_next_commands(
     is_resumed: bool = False,
     title: str = "",
     again: Sequence[str] = (),
+    undoes: str | None = None,
 ) -> NextCommands:
     """Return the commands for a run that ended so.
 
@@ -443,6 +468,7 @@ def name_next_commands(
     :param change: the words before the verb of a command that writes to placement, with the access to it
     :param title: what the run did, if that is not clear
     :param again: the options that a resume has to be given again
+    :param undoes: the run that it undoes
     """
     failed = " --failed-only" if report.counts[Result.FAILED] or report.partial else ""
     commands = {"show": f"{show} show {run_id}{failed}"}
@@ -450,4 +476,11 @@ def name_next_commands(
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
     if is_resumed or not report.is_untouched:
         commands["undo"] = f"{change} undo {run_id}"
-    return NextCommands(", ".join(filter(None, (run_id, title))), commands)
+    refused = sum(isinstance(outcome.error, ChangedSince) for outcome in report.outcomes)
+    left = ""
+    if undoes and (number := report.partial + refused):
+        left = (
+            f"run {undoes} still has {count_changes(number)} to undo, when what was set since is undone: "
+            f"{change} undo {undoes}"
+        )
+    return NextCommands(", ".join(filter(None, (run_id, title))), commands, left)

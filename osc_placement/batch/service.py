@@ -339,7 +339,8 @@ def resume(
             plan = refuse_each_dropped(plan)
         plan = guard_devices(client, plan, concurrency=concurrency)
         pace = Pace.from_settings(run.header.settings)
-        return Job(plan, kind=kind, is_atomic=is_atomic, resumed=recorder, pace=pace)
+        undoes = run.header.undoes
+        return Job(plan, kind=kind, is_atomic=is_atomic, undoes=undoes, resumed=recorder, pace=pace)
     except BaseException:
         if recorder is not None:
             recorder.close()

@@ -59,7 +59,8 @@ REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
 #: formats whose cells are plain text; they show the difference in one line
 FLAT_FORMATS: Final = ("value", "csv")
 _EXIT_CHANGES: Final = 2
-_RUN: Final = "openstack resource provider batch run"
+#: the words before the verb of a command on runs
+RUN: Final = "openstack resource provider batch run"
 
 
 class TextLister(base.Lister):
@@ -358,10 +359,11 @@ def carry_out(
     return report, name_next_commands(
         recorder.id,
         report,
-        _RUN,
-        _RUN,
+        RUN,
+        RUN,
         is_resumed=job.resumed is not None,
         again=pace.list_options(job.pace) if pace and job.pace else (),
+        undoes=job.undoes,
     )
 
 

@@ -29,10 +29,12 @@ from osc_placement.batch.run_commands import (
     hint_at_other_clouds,
     read_chosen,
     read_list,
+    tell_redo,
 )
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import (
+    RUN,
     ChangesLister,
     PlanCommand,
     StateColumn,
@@ -46,7 +48,7 @@ from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
-_SEE: Final = "(see: openstack resource provider batch run list)"
+_SEE: Final = f"(see: {RUN} list)"
 
 
 class _JournalCommand(base.PlacementCommand):
@@ -245,6 +247,8 @@ class UndoRun(_RunCommand):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         self._read_run(parsed_args)
+        if parsed_args.last:
+            tell_redo(parsed_args.header, self.app.stderr, RUN)
         if parsed_args.force and parsed_args.header.kind == KIND:
             raise UsageError("--force cannot be used with a reshape, which is undone in one transaction")
         super().read_arguments(parsed_args)

@@ -40,6 +40,7 @@ from osc_placement.batch.run_commands import (
     name_next_commands,
     read_chosen,
     read_list,
+    tell_redo,
 )
 from osc_placement.batch.run_commands import delete_runs as delete_journals
 from osc_placement.batch.run_commands import describe_run as describe_journal
@@ -199,10 +200,20 @@ class Command:
         """Return the commands that can follow a run, ready to be pasted; None if nothing was written."""
         if run.id is None:
             return None
-        with_access = shlex.join(["placement-migrate", *self.settings.placement_options, "run"])
         return name_next_commands(
-            run.id, run.report, _RUN, with_access, is_resumed=run.is_resumed, title=title
+            run.id,
+            run.report,
+            _RUN,
+            self.run_with_access,
+            is_resumed=run.is_resumed,
+            title=title,
+            undoes=run.undoes,
         )
+
+    @property
+    def run_with_access(self) -> str:
+        """Return the words before the verb of a command on runs that writes to placement."""
+        return shlex.join(["placement-migrate", *self.settings.placement_options, "run"])
 
     def show(self, document: Callable[[], Document], text: Callable[[], Sequence[str]]) -> None:
         """Print the document, or the text that says the same to people, nothing of which moves a cursor."""
@@ -759,6 +770,8 @@ def undo_run(command: Command) -> int:
     """Run ``placement-migrate run undo``: on a terminal ask first, unless ``--yes`` is given."""
     options, client = command.options, command.settings.open_client()
     header = read_chosen(options, lambda: journal.identify_server(client.endpoint), sys.stderr)
+    if options.last:
+        tell_redo(header, sys.stderr, command.run_with_access)
     #: what is on the terminal before the result
     page: Page | None = None
 

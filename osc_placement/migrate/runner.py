@@ -52,12 +52,16 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result of a plan; no id if nothing was to be written. ``left`` counts changes not tried."""
+    """The result of a plan; no id if nothing was to be written. ``left`` counts changes not tried.
+
+    ``undoes`` is the run that this one undoes.
+    """
 
     report: Report
     id: str | None = None
     left: int = 0
     is_resumed: bool = False
+    undoes: str | None = None
 
 
 def carry_out(
@@ -132,7 +136,7 @@ def run_job(
     execution.begun.set()
     with execution.ending_in_order():
         result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)
-    return Run(result.report, recorder.id, is_resumed=job.resumed is not None)
+    return Run(result.report, recorder.id, is_resumed=job.resumed is not None, undoes=job.undoes)
 
 
 def _reader(client: PlacementClient, execution: Execution) -> ReadStates:

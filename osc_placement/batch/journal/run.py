@@ -14,7 +14,7 @@ from osc_placement.errors import PlacementError
 if TYPE_CHECKING:
     from osc_placement.batch.selection import Selection
 
-_PARTLY_DONE: Final = "partly done"
+PARTLY_DONE: Final = "partly done"
 
 
 class JournalError(PlacementError):
@@ -230,12 +230,12 @@ class Undone:
 
 def name_refused(applied: int) -> str:
     """Return the state of a run of which so many changes were applied, and all others are refused."""
-    return _PARTLY_DONE if applied else "refused"
+    return PARTLY_DONE if applied else "refused"
 
 
 def name_done(partial: int) -> str:
     """Return the state of a run that has nothing left to do, and did so many changes in part."""
-    return _PARTLY_DONE if partial else "done"
+    return PARTLY_DONE if partial else "done"
 
 
 def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:

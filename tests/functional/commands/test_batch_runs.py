@@ -672,6 +672,13 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     assert sorted(row["result"] for row in result.json) == ["applied"] * 3 + ["in part"]
     undo = last_run(openstack)
     assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 3)
+    command = "openstack resource provider batch run undo"
+    left = f"run {run} still has 1 change to undo, when what was set since is undone: {command} {run}"
+    assert result.err.endswith(f"to undo it: {command} {undo['id']}; {left}\n")
+    redo = openstack.run(*RUN, "undo", "--last", "--dry-run", "-f", "json")
+    told = f"This run is itself an undo: to undo it makes the changes of run {run} again"
+    rest = f"to undo what is left of that run: {command} {run}"
+    assert redo.err.splitlines()[1] == f"{told}; {rest}"
     (row,) = openstack.run(*RUN, "show", undo["id"], "--failed-only", "-f", "json").json
     assert (row["uuid"], row["result"]) == (rack.hosts[0], "in part")
     assert row["error"] == "changed since; what others set stays: VCPU:allocation_ratio=9.0"
@@ -880,6 +887,8 @@ def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
     rows = openstack.run(*RUN, "show", "--last", "-f", "json")
     assert rows.err == f"Last run: {undo['id']}, {undo['what']}\n"
     assert "undo" not in last.out.partition("state:")[2]
+    redo = openstack.run(*RUN, "undo", "--last", "--dry-run", "-f", "json")
+    assert redo.err.endswith(f"This run is itself an undo: to undo it makes the changes of run {run} again\n")
     resumed = openstack.run(*RUN, "resume", "--last", "--yes")
     assert resumed.status == 0
     assert resumed.err.startswith(f"Last run: {undo['id']}, undo of {run} ")

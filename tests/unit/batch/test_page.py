@@ -168,8 +168,9 @@ def test_everything_at_once_takes_less_than_sixty_lines(confirmed, many):
     failed = [Row(row.change, "failed", f"failed {row.reason}") for row in planned[many // 2 :]]
     lines += page.describe([*done, *failed, *(Row(row.change, "failed", row.reason) for row in refused)])
     lines += page.summarize(LONG * 20)
-    # beside them there are the question, the run and its control file, an interruption and three commands
-    assert count_lines(lines, WIDTH) <= 60 - 9
+    # beside them there are the question, the run and its control file, an interruption, three commands, and
+    # what an undo left
+    assert count_lines(lines, WIDTH) <= 60 - 12
 
 
 def test_numbers_of_a_summary_are_never_cut():
@@ -208,6 +209,23 @@ def test_command_that_does_not_fit_beside_its_label_has_a_line_of_its_own():
     commands = NextCommands(run, {"show": show, "undo": undo})
     assert Page(WIDTH).name_commands(commands) == [f"Run {run}", "show:", show, f"undo:   {undo}"]
     assert Page(WIDTH + 20).name_commands(commands) == commands.lines
+
+
+def test_what_an_undo_left_follows_the_commands():
+    """The command that undoes it has a line of its own, whole."""
+    run, undo = "20261123T154355-8f24e5", "20261123T154401-0a12b3"
+    command = f"openstack resource provider batch run undo {run}"
+    left = f"run {run} still has 2 changes to undo, when what was set since is undone: {command}"
+    commands = NextCommands(undo, {"undo": "undo it"}, left)
+    assert Page(WIDTH).name_commands(commands) == [
+        f"Run {undo}",
+        "undo:   undo it",
+        f"Run {run} still has 2 changes to undo, when what was set since",
+        "is undone:",
+        command,
+    ]
+    assert Page().name_commands(commands)[-1] == f"R{left[1:]}"
+    assert str(commands) == f"Run {undo}; to undo it: undo it; {left}"
 
 
 def test_nothing_is_said_of_no_rows():
