@@ -7,9 +7,10 @@ These commands are ``openstack resource provider batch run`` and ``placement-mig
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
@@ -21,6 +22,7 @@ from osc_placement.batch.journal.run import (
     Run,
     Summary,
     Undone,
+    UnknownRun,
     find_undone,
 )
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
@@ -297,15 +299,32 @@ def _describe_state(run: Run) -> str:
     return f"{run.state}; undo {tried[-1].state}: run {tried[-1].header.id}" if tried else run.state
 
 
+@contextlib.contextmanager
+def telling_list(command: str) -> Iterator[None]:
+    """Add to the error about an unknown run how to list the runs.
+
+    :param command: the words before the verb of a command on runs
+    """
+    try:
+        yield
+    except UnknownRun as error:
+        raise JournalError(f"{error}; to list the runs: {command} list") from error
+
+
 def read_chosen(
-    options: argparse.Namespace, identify_server: Callable[[], str], stream: TextIO | None
+    options: argparse.Namespace,
+    identify_server: Callable[[], str],
+    stream: TextIO | None,
+    command: str,
 ) -> Header:
     """Return the header of the run that is named; of the last one, print the ID on ``stream``.
 
-    ``identify_server`` returns the address of placement, as journals have it.
+    :param identify_server: returns the address of placement, as journals have it
+    :param command: the words before the verb of a command on runs
     """
     if not options.last:
-        return journal.read_header(options.run)
+        with telling_list(command):
+            return journal.read_header(options.run)
     header = journal.find_last(identify_server())
     tell(stream, f"Last run: {header.id}, {header.edit.title}")
     return header
@@ -331,11 +350,13 @@ def delete_runs(
     confirm: Callable[[str], None],
     stdout: TextIO | None,
     stderr: TextIO | None,
+    command: str,
 ) -> int:
     """Delete the runs that are named, or those that are old enough; return the exit status.
 
     :param identify_server: returns the address of placement, as journals have it
     :param confirm: asks a question, and raises an error unless the answer is yes
+    :param command: the words before the verb of a command on runs
     """
     errors: list[JournalError] = []
     chosen: list[str] = []
@@ -343,7 +364,8 @@ def delete_runs(
     undoable = _count_undoable()
     for named in options.run or _find_older(options.older_than, identify_server(), complain):
         try:
-            chosen.append(journal.complete_id(named))
+            with telling_list(command):
+                chosen.append(journal.complete_id(named))
         except JournalError as error:
             errors.append(error)
     # the same run may be named twice

@@ -115,7 +115,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         super().read_arguments(parsed_args)
         # a table begins with the run
         stream = None if parsed_args.formatter == self.formatter_default else self.app.stderr
-        parsed_args.run = read_chosen(parsed_args, self.identify_cloud, stream).id
+        parsed_args.run = read_chosen(parsed_args, self.identify_cloud, stream, RUN).id
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         run = journal.read(parsed_args.run)
@@ -155,7 +155,7 @@ class _RunCommand(PlanCommand):
         """Read the header of the run that is given."""
         check_choice(parsed_args)
         header = read_chosen(
-            parsed_args, lambda: journal.identify_server(self.client.endpoint), self.app.stderr
+            parsed_args, lambda: journal.identify_server(self.client.endpoint), self.app.stderr, RUN
         )
         parsed_args.header, parsed_args.run = header, header.id
 
@@ -305,6 +305,6 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
                 self.confirm(question)
 
         status = delete_runs(
-            parsed_args, self.identify_cloud, self.complain, agree, self.app.stdout, self.app.stderr
+            parsed_args, self.identify_cloud, self.complain, agree, self.app.stdout, self.app.stderr, RUN
         )
         self.exit_status = status or self.exit_status

@@ -21,11 +21,13 @@ from osc_placement.batch.reshape import (
     plan_reshape,
 )
 from osc_placement.batch.reshape_run import Task, read_world
+from osc_placement.batch.run_commands import telling_list
 from osc_placement.batch.service import Job
 from osc_placement.batch.transaction import NotKnown
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
+from osc_placement.commands.batch_execution import RUN
 from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.commands.reshape_moves import (
     MoveAction,
@@ -89,10 +91,11 @@ class Reshape(ConfirmedCommand, base.Lister):
         if parsed_args.undo:
             if parsed_args.pins:
                 raise UsageError("--consumer cannot be used with --undo")
-            if journal.read(parsed_args.undo).header.kind != KIND:
+            with telling_list(RUN):
+                kind = journal.read(parsed_args.undo).header.kind
+            if kind != KIND:
                 raise PlacementError(
-                    f"Run {parsed_args.undo} is not a reshape; undo it with: "
-                    f"openstack resource provider batch run undo {parsed_args.undo}"
+                    f"Run {parsed_args.undo} is not a reshape; undo it with: {RUN} undo {parsed_args.undo}"
                 )
         elif parsed_args.file:
             source = name_source(parsed_args.file)

@@ -41,6 +41,7 @@ from osc_placement.batch.run_commands import (
     read_chosen,
     read_list,
     tell_redo,
+    telling_list,
 )
 from osc_placement.batch.run_commands import delete_runs as delete_journals
 from osc_placement.batch.run_commands import describe_run as describe_journal
@@ -731,8 +732,9 @@ def show_run(command: Command) -> int:
     options, medium = command.options, command.medium
     if options.last:
         # the screen of --watch shows the same run, whatever is started meanwhile
-        options.run, options.last = read_chosen(options, command.identify_cloud, None).id, False
-    run = journal.read(options.run, command.execution.directory)
+        options.run, options.last = read_chosen(options, command.identify_cloud, None, _RUN).id, False
+    with telling_list(_RUN):
+        run = journal.read(options.run, command.execution.directory)
     rows = [row for row in rows_of_run(run) if row.is_incomplete or not options.failed_only]
 
     def make_rows() -> list[Document]:
@@ -751,7 +753,7 @@ def show_run(command: Command) -> int:
 def resume_run(command: Command) -> int:
     """Run ``placement-migrate run resume``."""
     client = command.settings.open_client()
-    header = read_chosen(command.options, lambda: journal.identify_server(client.endpoint), sys.stderr)
+    header = read_chosen(command.options, lambda: journal.identify_server(client.endpoint), sys.stderr, _RUN)
     pace = Pace.from_settings(header.settings)
     if told := pace.describe_resume(pace):
         tell(sys.stderr, told)
@@ -769,7 +771,7 @@ def resume_run(command: Command) -> int:
 def undo_run(command: Command) -> int:
     """Run ``placement-migrate run undo``: on a terminal ask first, unless ``--yes`` is given."""
     options, client = command.options, command.settings.open_client()
-    header = read_chosen(options, lambda: journal.identify_server(client.endpoint), sys.stderr)
+    header = read_chosen(options, lambda: journal.identify_server(client.endpoint), sys.stderr, _RUN)
     if options.last:
         tell_redo(header, sys.stderr, command.run_with_access)
     #: what is on the terminal before the result
@@ -807,7 +809,7 @@ def delete_runs(command: Command) -> int:
             confirm(question, sys.stdin, sys.stderr)
 
     status = delete_journals(
-        command.options, command.identify_cloud, errors.append, agree, sys.stdout, sys.stderr
+        command.options, command.identify_cloud, errors.append, agree, sys.stdout, sys.stderr, _RUN
     )
     for error in errors:
         _complain(error)

@@ -68,13 +68,11 @@ def wrap_fact(fact: str, width: int) -> list[str]:
 
 
 def fit_commands(lines: Sequence[str], width: int) -> list[str]:
-    """Return lines with a label and a command; a command that does not fit beside its label is below it."""
-    fitted = []
-    for line in lines:
-        label, _, command = line.partition(": ")
-        is_apart = len(line) > width and command
-        fitted += [f"{label}:", command.lstrip()] if is_apart else [line]
-    return fitted
+    """Return lines with a label and a command; if one does not fit, each command is below its label."""
+    if all(len(line) <= width for line in lines):
+        return list(lines)
+    parts = (line.partition(": ") for line in lines)
+    return [part for label, _, command in parts for part in (f"{label}:", command.lstrip())]
 
 
 def count_lines(texts: Sequence[str], width: int) -> int:

@@ -32,6 +32,7 @@ from osc_placement.batch.journal.run import (
     JournalError,
     Run,
     Summary,
+    UnknownRun,
     name_done,
     name_refused,
 )
@@ -532,10 +533,7 @@ def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
             earlier = f", and {more:,} earlier" if more > 0 else ""
             told = f"{len(found):,} runs: {candidates}{earlier}"
             raise JournalError(f"{run_id!r} begins the IDs of {told}; give more of the ID")
-    raise JournalError(
-        f"There is no run {run_id!r} in {directory}; see openstack resource provider batch run list, or "
-        "placement-migrate run list"
-    )
+    raise UnknownRun(run_id, directory)
 
 
 @contextlib.contextmanager

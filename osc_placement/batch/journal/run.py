@@ -21,6 +21,14 @@ class JournalError(PlacementError):
     """A journal cannot be written, found or read."""
 
 
+class UnknownRun(JournalError):
+    """There is no run with the ID that was given."""
+
+    def __init__(self, run_id: str, directory: pathlib.Path) -> None:
+        self.run_id = run_id
+        super().__init__(f"There is no run {run_id!r} in {directory}")
+
+
 class JournalDamaged(JournalError):
     """A journal does not say what was written into it."""
 

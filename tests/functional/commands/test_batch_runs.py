@@ -914,6 +914,7 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     result = openstack.run(*RUN, "delete", runs[0], "nothing", "--yes")
     assert (result.status, result.out) == (3, "")
     assert result.err.startswith("There is no run 'nothing' in ")
+    assert "; to list the runs: openstack resource provider batch run list\n" in result.err
     assert result.err.endswith(f"Deleted run {runs[0]}; 4 changes can no longer be undone\n")
     assert openstack.run(*RUN, "delete", runs[0], "--yes").status == 1
     for days in ("1", "9" * 19):
@@ -1051,7 +1052,11 @@ def test_unknown_run_is_a_one_line_error(openstack, verb):
     result = openstack.run(*RUN, verb, "nothing", *extra)
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith("There is no run 'nothing' in ")
-    assert result.err.count("\n") == 1
+    command = "openstack resource provider batch run list"
+    assert result.err.endswith(f"; to list the runs: {command}\n")
+    assert (result.err.count("\n"), "placement-migrate" in result.err) == (1, False)
+    shown, status = run_on_terminal(openstack, *RUN, verb, "nothing", columns=80)
+    assert (status, shown.splitlines()[-1]) == (1, command)
 
 
 def test_warnings_are_shown_before_the_rows_that_are_to_be_confirmed(openstack, rack):

@@ -315,7 +315,7 @@ def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, m
         (("--placement-endpoint", "here", "status"), "--placement-endpoint is an address such as"),
         (
             ("run", "show", "none"),
-            "see openstack resource provider batch run list, or placement-migrate run list",
+            "; to list the runs: placement-migrate run list",
         ),
     ],
 )

@@ -201,13 +201,13 @@ def test_numbers_of_a_summary_are_never_cut():
     assert " ".join(shown).endswith(": 7 resource providers to change, 41 unchanged, 3 refused")
 
 
-def test_command_that_does_not_fit_beside_its_label_has_a_line_of_its_own():
-    """Its option is not broken, so that it can be copied; the others are where they were."""
+def test_commands_that_do_not_fit_beside_their_labels_have_lines_of_their_own():
+    """No option is broken, so that they can be copied; all of them, if it is so of one."""
     run = "20261123T154355-8f24e5"
     show = f"openstack resource provider batch run show {run} --failed-only"
     undo = f"openstack resource provider batch run undo {run}"
     commands = NextCommands(run, {"show": show, "undo": undo})
-    assert Page(WIDTH).name_commands(commands) == [f"Run {run}", "show:", show, f"undo:   {undo}"]
+    assert Page(WIDTH).name_commands(commands) == [f"Run {run}", "show:", show, "undo:", undo]
     assert Page(WIDTH + 20).name_commands(commands) == commands.lines
 
 

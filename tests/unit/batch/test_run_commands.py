@@ -389,7 +389,7 @@ def delete(*run_ids, confirm=lambda _question: None):
     """Delete runs; return what is said of it."""
     err = io.StringIO()
     options = SimpleNamespace(run=run_ids, older_than=None)
-    assert delete_runs(options, pytest.fail, pytest.fail, confirm, None, err) == 0
+    assert delete_runs(options, pytest.fail, pytest.fail, confirm, None, err, "batch run") == 0
     return err.getvalue()
 
 
