@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -46,6 +47,11 @@ _LEAST_WHAT: Final = 12
 _LEAST_ID: Final = 6
 #: characters of the ID of an undone run that end with its random part, whole
 _SHORT_ID: Final = 14
+
+#: a word of a title that begins with the name of a class or trait, and a field behind one
+_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
+_FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
+_CUT: Final = "..."
 
 Complain = Callable[[JournalError], None]
 
@@ -160,7 +166,8 @@ class RunList:
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
         is left out wherever what a run did would be cut otherwise, and then how many changes failed, were
-        refused, or were done in part; the last line says so. A cloud has the address without ``http://``.
+        refused, or were done in part; the last line says so unless the numbers of those applied do. A cloud
+        has the address without ``http://``.
         """
         if not self.runs:
             return []
@@ -195,6 +202,11 @@ class RunList:
             if 4 not in left_out and taken + max(map(len, map(printable, shortened))) > width:
                 left_out.add(4)
                 taken = _measure(heads, rows, left_out)
+        # what is not done is the rest of what was applied, where nothing is pending
+        if 3 not in left_out and all(
+            run.failed + run.partial in (0, run.changes - run.whole) for run in self.runs
+        ):
+            is_shown[4] = False
         hidden = [heads[number] for number in (3, 4) if number in left_out and is_shown[number]]
         told = f"Not shown: {', '.join(hidden)} (--long shows them)"
         lines = align(
@@ -235,15 +247,35 @@ def _measure(heads: Sequence[str], rows: Sequence[Sequence[str]], left_out: Set[
 
 
 def _describe_edit(header: Header, width: int) -> str:
-    """Return what a run did, without its middle if that is too long, as summaries have it.
+    """Return what a run did, shortened if that is too long.
 
     Of an undo it is the run that is undone, and what that did if it fits.
     """
     title = printable(header.edit.title)
     if not header.undoes or len(title) <= width:
-        return cut_middle(title, max(_LEAST_WHAT, width))
+        return shorten_title(title, max(_LEAST_WHAT, width))
     before = "undo of "
     return before + cut_middle(header.undoes, max(_LEAST_ID, width - len(before)))
+
+
+def shorten_title(title: str, width: int) -> str:
+    """Return the title of an edit for a width, if possible without cutting the name of a class or trait.
+
+    It loses its last words; or the name of a field too; or other words than the last; or all of the command
+    but the verb as well. One without such names, as with the path of a file, loses its middle, and so does
+    one that is still too long.
+    """
+    if len(title) <= width:
+        return title
+    words = title.split(" ")
+    first = next((number for number, word in enumerate(words) if _NAME.match(word)), len(words))
+    head, named = words[:first], words[first:]
+    choices = [[*named[:number], _CUT] for number in range(len(named) - 1, 0, -1)]
+    if named:
+        choices.append([_FIELD.sub(_CUT, named[0]), *([_CUT] if named[1:] else [])])
+    choices += [[_CUT, *named[number:]] for number in range(1, len(named))]
+    texts = (" ".join((*words, *choice)) for words in (head, head[-1:]) for choice in choices)
+    return next((text for text in texts if len(text) <= width), cut_middle(title, width))
 
 
 def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:

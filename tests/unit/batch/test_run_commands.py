@@ -22,7 +22,7 @@ from osc_placement.batch.page import (
     rows_of_run,
 )
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
-from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
+from osc_placement.batch.run_commands import delete_runs, describe_run, read_list, shorten_title
 from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import Forbidden, PlacementError
 from tests.unit.batch.cloud import processors
@@ -107,9 +107,9 @@ def test_list_of_runs_has_failures_where_there_are_any(runs):
     start, end = undo.rpartition("undo of ")[2].split("...")
     assert (run.startswith(start), end, len(undo) <= 80) == (True, run[-len(end) :], True)
     assert run.rpartition("-")[2] in end
-    head, _, undo, last = read_list(server, None, pytest.fail).draw(70, with_clouds=False)
+    head, _, undo = read_list(server, None, pytest.fail).draw(70, with_clouds=False)
     assert head.split()[-3:] == ["state", "applied", "what"]
-    assert last == "Not shown: not done (--long shows them)"
+    assert undo.split()[1:4] == ["partly", "done", "1/3"]
     head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
     assert head.split()[-5:] == ["state", "applied", "not", "done", "what"]
     assert undo.split()[1:5] == ["partly", "done", "1/3", "2"]
@@ -119,6 +119,41 @@ def test_list_of_runs_has_failures_where_there_are_any(runs):
     assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-3:]}")
     assert "not done" in found.draw(120, with_clouds=True)[0]
     assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed or refused")
+
+
+def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs):
+    """Of 3 changes of which 1 was applied 2 are not done, unless one of these is pending."""
+    runs.set_ratio(4.0)
+    server = journal.identify_server(SERVER)
+    (run,) = (found := read_list(server, None, pytest.fail)).runs
+    for failed, told in ((2, []), (1, ["Not shown: not done (--long shows them)"])):
+        summary = dataclasses.replace(run, applied=1, failed=failed, state="unfinished")
+        assert dataclasses.replace(found, runs=[summary]).draw(55, with_clouds=False)[2:] == told
+
+
+@pytest.mark.parametrize(
+    ("title", "width", "shown"),
+    [
+        ("ratio set VCPU=4.0", 18, "ratio set VCPU=4.0"),
+        (
+            "inventory set VCPU:total=8 VCPU:reserved=2 MEMORY_MB:total=4",
+            32,
+            "inventory set VCPU:total=8 ...",
+        ),
+        ("inventory set VCPU:allocation_ratio=8.0 DISK_GB:total=9", 32, "inventory set VCPU:...=8.0 ..."),
+        ("inventory set MEMORY_MB:reserved=7000", 32, "inventory set MEMORY_MB:...=7000"),
+        ("inventory set CUSTOM_NVME_SLOT:min_unit=8 VCPU:total=4", 32, "inventory set ... VCPU:total=4"),
+        ("inventory delete CUSTOM_NVME_SLOT VCPU MEMORY_MB", 24, "delete ... MEMORY_MB"),
+        ("inventory set VCPU:allocation_ratio=5.0 MEMORY_MB:reserved=9", 26, "set VCPU:...=5.0 ..."),
+        ("trait add CUSTOM_GOLD CUSTOM_SILVER", 25, "trait add CUSTOM_GOLD ..."),
+        ("apply /work/examples/of/a/cloud.yaml", 24, "apply /wo...a/cloud.yaml"),
+        ("trait add CUSTOM_LONGER_THAN_THE_LINE", 24, "trait add...HAN_THE_LINE"),
+    ],
+)
+def test_title_is_shortened_without_cutting_the_name_of_a_class(title, width, shown):
+    """Unless there is no space for one at all."""
+    found = shorten_title(title, width)
+    assert (found, len(found) <= width) == (shown, True)
 
 
 def test_change_that_is_not_tried_has_one_word_in_plan_result_and_run(runs):
