@@ -33,13 +33,14 @@ from osc_placement.commands.report import ReportCommand
 from osc_placement.errors import UsageError
 from osc_placement.model import Part
 from osc_placement.report.bar import percent_of
-from osc_placement.report.capacity import NO_AGGREGATE, Amounts, By, Table, sum_capacity
+from osc_placement.report.capacity import Amounts, By, Table, sum_capacity
 from osc_placement.report.capacity_page import Rows, capacity_page
 from osc_placement.report.explain import describe_limits
 from osc_placement.report.flavor import FlavorUnclear
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import STOCKS, read_holdings, read_sharing
+from osc_placement.terminal.screen import is_terminal
 
 _AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
 _FIT_COLUMNS: Final = ("host", "fits", "limited_by")
@@ -128,6 +129,8 @@ class ShowCapacity(ReportCommand):
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
+        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout):
+            rows = name_all(rows)
         self.droppable = order_droppable(rows)
         number = len(rows.values) - rows.totals
         if parsed_args.want or parsed_args.total or parsed_args.formatter == TABLE:
@@ -187,10 +190,15 @@ def order_droppable(rows: Rows) -> Sequence[str]:
     if "name" not in rows.columns:
         # the capacity and the percentage say how much is used
         return ("reserved", "free", "used")
-    if all(name or uuid == NO_AGGREGATE for uuid, name, *_ in rows.values):
-        return ("reserved", "free", "aggregate")
     is_named = any(name for _, name, *_ in rows.values)
-    return ("reserved", "free", "used", *(() if is_named else ("name",)))
+    return ("aggregate" if is_named else "name", "reserved", "percent", "capacity", "used")
+
+
+def name_all(rows: Rows) -> Rows:
+    """Return the rows with names in which aggregates without one have their UUID, if any has a name."""
+    if "name" not in rows.columns or not any(name for _, name, *_ in rows.values):
+        return rows
+    return replace(rows, values=[(uuid, name or uuid, *others) for uuid, name, *others in rows.values])
 
 
 def _shows_reserved(parsed_args: argparse.Namespace) -> bool:

@@ -52,12 +52,17 @@ def show_cell(cell: Any, *, is_value: bool = False) -> Any:
 def choose_columns(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int, droppable: Sequence[str]
 ) -> list[str]:
-    """Return the columns of a table of this width: as many as fit, without the first of ``droppable``."""
+    """Return the columns of a table of this width: as many as fit, without the first of ``droppable``.
+
+    Of these, columns that are empty in every row are left out before the others.
+    """
     widths = {
         column: max(map(len, (column, *(line for row in rows for line in str(row[number]).split("\n")))))
         for number, column in enumerate(columns)
     }
-    dropped = [column for column in droppable if column in widths]
+    filled = {name for number, name in enumerate(columns) if any(str(row[number]) for row in rows)}
+    # the sort keeps the order of columns that are alike
+    dropped = sorted((column for column in droppable if column in widths), key=filled.__contains__)
     # a cell has a blank on either side and a line on its left, and the table one more line on the right
     while dropped and sum(widths.values()) + 3 * len(widths) + 1 > width:
         del widths[dropped.pop(0)]

@@ -3,10 +3,12 @@
 
 import csv
 import io
+import uuid
 
 import pytest
 
-from osc_placement.commands.capacity import ALL, ShowCapacity, order_droppable, read_want
+from osc_placement.commands.capacity import ALL, ShowCapacity, name_all, order_droppable, read_want
+from osc_placement.report.capacity import NO_AGGREGATE
 from osc_placement.report.capacity_page import Rows
 from osc_placement.terminal.tables import choose_columns
 from tests.unit.api.test_piecewise import NUMBER, capacities, count, fake
@@ -56,6 +58,26 @@ def test_names_of_domains_stay_on_one_line_at_80_columns():
     chosen = choose_columns(columns, rows.values, 80, order_droppable(rows))
     assert chosen == ["provider", "resource_class", "capacity", "percent"]
     assert choose_columns(columns, rows.values, 120, order_droppable(rows)) == list(columns)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["dc1-row04-rack-a1", "rack-b2"], ["name", "resource_class", "capacity", "used", "free", "percent"]),
+        (["", ""], ["aggregate", "resource_class", "used", "free"]),
+        (["rack-a1", ""], ["name", "resource_class", "used", "free"]),
+    ],
+    ids=["named", "unnamed", "mixed"],
+)
+def test_at_80_columns_an_aggregate_is_named_before_its_uuid_is_shown(names, chosen):
+    """What is used and free is shown; a UUID only where there is no name, and no column that is empty."""
+    columns = ("aggregate", "name", "resource_class", "capacity", "used", "free", "reserved", "percent")
+    amounts = ("VCPU", 12697600, 131072, 12566528, 409600, 1.0)
+    values = [(str(uuid.UUID(int=number)), name, *amounts) for number, name in enumerate(names)]
+    rows = name_all(Rows("Capacity by aggregate", columns, [*values, (NO_AGGREGATE, "", *amounts)]))
+    assert choose_columns(columns, rows.values, 80, order_droppable(rows)) == chosen
+    shown = [dict(zip(columns, row, strict=True))[chosen[0]] for row in rows.values]
+    assert shown == [*(name or row[0] for name, row in zip(names, values, strict=True)), NO_AGGREGATE]
 
 
 def test_amounts_that_are_to_fit_may_have_units():

@@ -30,6 +30,13 @@ def test_the_longest_line_of_a_cell_counts():
     assert choose_columns(("name", "held"), [("a", "VCPU=1\nMEMORY_MB=2")], 21, ("held",)) == ["name"]
 
 
+def test_a_column_that_is_empty_is_left_out_first():
+    """It tells nothing; an empty cell among others does."""
+    rows = [("a", "0123456789", ""), ("b", "", "")]
+    assert choose_columns(COLUMNS, rows, 26, ("uuid", "used")) == ["name", "uuid"]
+    assert choose_columns(COLUMNS, rows, 16, ("uuid", "used")) == ["name"]
+
+
 def test_heads_count_where_there_are_no_rows():
     """An empty table has its heads only."""
     assert choose_columns(COLUMNS, [], 22, ("used",)) == list(COLUMNS)
