@@ -24,13 +24,16 @@ from osc_placement.commands.candidate_rows import (
     order_candidates,
     read_names,
 )
-from osc_placement.commands.fitted import FittedLister
+from osc_placement.commands.fitted import TABLE, FittedLister
 from osc_placement.errors import Conflict, PlacementError
 from osc_placement.terminal.progress import WriteWatch
+from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.tables import LinesColumn
 from osc_placement.terminal.values import read_number
 
 #: the default of --limit
 _LIMIT: Final = 1000
+_USAGE: Final = GROUP_COLUMNS[-1]
 
 
 class NoCandidate(PlacementError):
@@ -61,8 +64,8 @@ class ConsumerExists(PlacementError):
     def __init__(self, consumer: str) -> None:
         self.consumer = consumer
         super().__init__(
-            f"Consumer {consumer} has allocations already, and a claim does not replace them "
-            "(see: openstack resource provider allocation show)"
+            f"Consumer {consumer} has allocations already, and a claim does not replace them; "
+            f"see: {SHOW} {consumer}"
         )
 
 
@@ -88,7 +91,6 @@ class ClaimAllocationCandidate(CandidateQuery, FittedLister):
     """
 
     minimum = microversion.CONSUMER_GENERATIONS
-    droppable = ("group", "uuid", "inventory used/capacity")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -138,7 +140,15 @@ class ClaimAllocationCandidate(CandidateQuery, FittedLister):
             with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.uuid}") as watch:
                 claim = self._claim(conditions, parsed_args, watch)
         names = read_names(self.client, claim.summaries) if claim.candidates else {}
-        return ("candidate", *GROUP_COLUMNS), list(rows_of(claim, parsed_args, names))
+        rows = list(rows_of(claim, parsed_args, names))
+        # without alternates, all rows are about the same candidate
+        self.droppable = ("group", "uuid", *(() if parsed_args.alternates else ("candidate",)), _USAGE)
+        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not parsed_args.long:
+            rows = [
+                (LinesColumn(title.replace("be ", "be\n")), *between, _split(amounts), _split(usage))
+                for title, *between, amounts, usage in rows
+            ]
+        return ("candidate", *GROUP_COLUMNS), rows
 
     def _search(self, conditions: Sequence[Condition], parsed_args: argparse.Namespace) -> Claim:
         """Return the candidates, at least one; raise NoCandidate if there are none."""
@@ -167,6 +177,11 @@ class ClaimAllocationCandidate(CandidateQuery, FittedLister):
             raise NoCandidate(len(found.candidates))
 
         return retry(claim, after=lambda error: isinstance(error, NoCandidate) and error.tried > 0)
+
+
+def _split(amounts: str) -> LinesColumn:
+    """Return amounts as a cell with a line for each class."""
+    return LinesColumn(amounts.replace(",", "\n"))
 
 
 def find_cause(client: PlacementClient, conditions: Sequence[Condition]) -> Condition:

@@ -2,6 +2,7 @@
 """Candidates by group, and claims: what is chosen, what is allocated, and what many at once get."""
 
 import json
+import re
 import subprocess
 import uuid
 from types import SimpleNamespace
@@ -254,7 +255,10 @@ def test_claim_for_a_consumer_with_allocations_is_refused(openstack, client, clo
     line = ("--resource", "VCPU=2", *cloud.select)
     again = openstack.run(*CANDIDATE, "claim", consumer, *OWNER, *line, *options)
     assert (again.status, again.out) == (1, "")
-    assert again.err.startswith(f"Consumer {consumer} has allocations already, and a claim does not replace")
+    assert again.err == (
+        f"Consumer {consumer} has allocations already, and a claim does not replace them; "
+        f"see: openstack resource provider allocation show {consumer}\n"
+    )
     assert client.list_allocations(consumer) == before
 
 
@@ -314,14 +318,19 @@ def test_invalid_argument_claims_nothing(openstack, cloud, options, status, mess
 
 
 def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
-    """The UUID of a provider alone takes half of the 80 columns; --long shows it."""
+    """What is claimed, used and there has a line for each class; the UUID, half of the line, is left out."""
     command = (*CANDIDATE, "claim", new_uuid(), *OWNER, "--resource", "VCPU=1", *cloud.select, "--dry-run")
     shown, status = run_on_terminal(openstack, *command, columns=80)
     lines = shown.splitlines()
     assert (status, max(map(len, lines)) <= 80) == (0, True)
-    (row,) = (line for line in lines if line.startswith("| would be claimed |"))
-    assert row.split("|")[2].strip() in cloud.hosts
-    assert lines[-1].startswith("Not shown: group, uuid")
+    _, heads, _, row, *_ = [line.split("|")[1:-1] for line in lines]
+    cells = {head.strip(): cell.strip() for head, cell in zip(heads, row, strict=True)}
+    assert cells["resource provider"] in cloud.hosts
+    assert cells["allocation"] == "VCPU=1"
+    assert re.fullmatch(r"VCPU=\d+/\d+", cells["inventory used/capacity"])
+    assert "group" not in cells
+    assert "uuid" not in cells
+    assert lines[-1].startswith("Not shown: ")
     long, _ = run_on_terminal(openstack, *command, "--long", columns=160)
     assert "inventory used/capacity" in long
     long, _ = run_on_terminal(openstack, *command, "--long", columns=80)
@@ -332,6 +341,24 @@ def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
     assert [line.partition(":")[0] for line in lines] == [
         name.strip() for name in table[1].strip("|").split("|")
     ]
+
+
+def test_alternates_fit_a_terminal_with_a_line_for_each_class(openstack, client, cloud):
+    """Which candidate a row is about is never left out of them; a pipe has all classes in one line."""
+    for provider in cloud.hosts.values():
+        inventories = {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 262144}}
+        client.set_inventories(provider, inventories, client.show_provider(provider)["generation"])
+    words = ("--resource", "VCPU=4", "--resource", "MEMORY_MB=8192", "--alternates", "1", "--dry-run")
+    command = (*CANDIDATE, "claim", new_uuid(), *OWNER, *words, *cloud.select)
+    shown, _ = run_on_terminal(openstack, *command, columns=80)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()]
+    titles, *_, allocations, usages = zip(*filter(None, cells), strict=True)
+    assert titles == ("candidate", "would be", "claimed", "alternate 1", "")
+    assert [*map(set, zip(allocations[1::2], allocations[2::2], strict=True))] == [
+        {"VCPU=4", "MEMORY_MB=8192"}
+    ] * 2
+    assert sorted(usages[1:3]) == ["MEMORY_MB=0/262144", "VCPU=0/4"]
+    assert re.search("(VCPU=4,MEMORY_MB=8192|MEMORY_MB=8192,VCPU=4) ", openstack.run(*command).out)
 
 
 @pytest.mark.parametrize(
