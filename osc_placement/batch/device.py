@@ -83,7 +83,7 @@ class DeviceRelease(JournalledEdit):
             raise EditRefused(
                 f"No selected resource provider has the trait {ONE_TIME_USE}, so there is no device to "
                 "release; a host does not stand for its devices here, name those that were cleaned; see "
-                "what there is with: openstack resource provider device list HOST"
+                "what there is with: openstack resource provider device list"
             )
 
     def decide(self, state: ProviderState) -> Decision:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from osc_placement.api.names import suggest
 from osc_placement.batch.plan import Decision, EditRefused, Facet, JournalledEdit, ProviderState
 from osc_placement.errors import UsageError
 from osc_placement.model import Inventory, Percent, is_same_ratio, settle_shares
@@ -174,8 +175,9 @@ def _require_classes(names: Iterable[str], states: Sequence[ProviderState], so: 
     present = {name for state in states for name in state.inventories or ()}
     missing = [name for name in names if name not in present]
     if missing and states:
+        told = f"{', '.join(missing)}{suggest(missing, present)}"
         known = ", ".join(sorted(present)) or "none"
         raise EditRefused(
-            f"No selected resource provider has inventory of {', '.join(missing)}, so {so}; "
+            f"No selected resource provider has inventory of {told}, so {so}; "
             f"the resource classes they have: {known}"
         )

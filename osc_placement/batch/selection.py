@@ -14,6 +14,11 @@ from osc_placement.api.names import suggest_provider
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
 
+#: placement has no list of aggregates; this one has those of resource providers with inventories
+SEE_AGGREGATES: Final = (
+    "see the aggregates there are with: openstack resource provider capacity --by aggregate"
+)
+_SEE_PROVIDERS: Final = "see what there is with: openstack resource provider list"
 _COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
@@ -130,12 +135,10 @@ class NothingSelected(PlacementError):
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
-        check = (
-            "check the UUID with: openstack resource provider aggregate list <provider>"
-            if selection.aggregates
-            else "see what there is with: openstack resource provider list"
+        see = SEE_AGGREGATES if selection.aggregates else _SEE_PROVIDERS
+        super().__init__(
+            f"No resource provider is {selection}; give --allow-empty if that may be so, or {see}"
         )
-        super().__init__(f"No resource provider is {selection}; {check}, or give --allow-empty")
 
 
 class ProvidersMissing(PlacementError):

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.names import require_classes, require_traits
+from osc_placement.batch.selection import SEE_AGGREGATES
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.candidates.nova_filters import label_conditions
@@ -114,11 +115,7 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         """Warn of aggregates without members, which placement cannot tell from mistyped ones."""
         for aggregate in sorted(aggregates):
             if not has_members(aggregate):
-                self.log.warning(
-                    "No resource provider is in aggregate %s; check the UUID with: openstack aggregate list "
-                    "--long",
-                    aggregate,
-                )
+                self.log.warning("No resource provider is in aggregate %s; %s", aggregate, SEE_AGGREGATES)
 
     def _ask(self, cloud: CloudView, params: Params) -> frozenset[str]:
         """Return the trees for which the server has candidates."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from osc_placement.api.names import suggest
 from osc_placement.commands.compute import NoAnswer, read_compute
 from osc_placement.errors import PlacementError
 
@@ -30,7 +31,8 @@ def find_flavor(client_manager: Any, name: str) -> Mapping[str, Any]:
         raise NoFlavor(name, reason, "give the amounts with --fit instead") from failure
     found = [flavor for flavor in flavors if name in (flavor.get("name"), flavor.get("id"))]
     if not found:
-        raise NoFlavor(name, "there is none of that name or ID", "see: openstack flavor list --all")
+        guess = suggest([name], (str(flavor.get("name")) for flavor in flavors))
+        raise NoFlavor(name, f"there is none of that name or ID{guess}", "see: openstack flavor list --all")
     return found[0]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from osc_placement.api.names import suggest_provider
 from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
 from osc_placement.errors import PlacementError
 from osc_placement.model import canonical_uuid, is_uuid
@@ -47,7 +48,8 @@ class AggregateNames:
                 continue
             uuids = self._read(text)
             if text not in uuids:
-                hint = "no host aggregate has that name (see: openstack aggregate list)"
+                guess = suggest_provider([text], uuids)
+                hint = f"no host aggregate has that name{guess} (see: openstack aggregate list)"
                 raise AggregateNotFound(text, hint)
             found.append(uuids[text])
         return found

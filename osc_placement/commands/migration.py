@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
+from osc_placement.api.names import suggest
 from osc_placement.batch.page import SEE_ALL, Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL
 from osc_placement.batch.service import Job
@@ -177,7 +178,8 @@ def _choose(names: Iterable[str]) -> list[Migration]:
     known, wanted = registry.BY_NAME, set(map(registry.current_name, names))
     unknown = sorted(wanted.difference(known))
     if unknown:
-        raise UsageError(f"There is no migration {', '.join(unknown)}; the migrations are {', '.join(known)}")
+        told = f"{', '.join(unknown)}{suggest(unknown, known)}"
+        raise UsageError(f"There is no migration {told}; the migrations are {', '.join(known)}")
     return [migration for name, migration in known.items() if not wanted or name in wanted]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.api.names import require_classes, require_traits
+from osc_placement.api.names import require_classes, require_traits, suggest_provider
 from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
 from osc_placement.candidates.nova_filters import (
     AGGREGATES_UNREAD,
@@ -352,7 +352,10 @@ def _require_zone(command: base.PlacementCommand, zone: str) -> None:
     except (LookupError, TypeError) as error:
         raise PlacementError(f"Availability zone {zone!r} cannot be looked up") from error
     if zone not in names:
-        raise PlacementError(f"There is no availability zone {zone!r}; there is {', '.join(names) or 'none'}")
+        guess = suggest_provider([zone], names)
+        raise PlacementError(
+            f"There is no availability zone {zone!r}{guess}; there is {', '.join(names) or 'none'}"
+        )
 
 
 def _find_owner_gap(command: base.PlacementCommand, traits: Collection[str]) -> str:

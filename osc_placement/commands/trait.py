@@ -9,11 +9,12 @@ from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
+from osc_placement.api.names import require_traits
 from osc_placement.api.retry import retry
 from osc_placement.batch.managed import find_managed
 from osc_placement.commands import base
 from osc_placement.commands.batch_options import add_drop_managed
-from osc_placement.errors import PlacementError
+from osc_placement.errors import BadRequest, PlacementError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.screen import tell
 
@@ -169,11 +170,15 @@ class _AmendTraits(base.ProviderCommand, base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
-        traits = retry(
-            lambda _attempt: amend_traits(
-                self.client, uuid, lambda current: self.amend(current, parsed_args.traits)
+        try:
+            traits = retry(
+                lambda _attempt: amend_traits(
+                    self.client, uuid, lambda current: self.amend(current, parsed_args.traits)
+                )
             )
-        )
+        except BadRequest:
+            require_traits(self.client, parsed_args.traits)
+            raise
         return COLUMNS, [[trait] for trait in sorted(traits)]
 
 

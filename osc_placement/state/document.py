@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any, Final, TypeVar
 
+from osc_placement.api.names import suggest, suggest_provider
 from osc_placement.batch.plan import ProviderState
 from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory, canonical_uuid, is_uuid
 from osc_placement.state.node import InvalidDocument, Node, Path
@@ -232,7 +233,8 @@ def _check_once(section: str, key: str, values: Iterable[str | None]) -> None:
 def _resolve(text: str, references: References, path: Path) -> str:
     name = references.get(text) or references.get(canonical_uuid(text))
     if name is None:
-        raise InvalidDocument(path, f"no provider in this file has the name or UUID {text!r}")
+        guess = suggest_provider([text], {*references.values()})
+        raise InvalidDocument(path, f"no provider in this file has the name or UUID {text!r}{guess}")
     return name
 
 
@@ -277,7 +279,8 @@ def _check_custom(names: Iterable[str] | None, listed: Set[str], path: Path) -> 
     for name in sorted(names or ()):
         if name.startswith(CUSTOM_PREFIX) and name not in listed:
             section = "traits" if path[-1] == "traits" else "resource_classes"
-            raise InvalidDocument(path, f"{name} is not listed under {section} at the top level")
+            guess = suggest([name], listed)
+            raise InvalidDocument(path, f"{name} is not listed under {section} at the top level{guess}")
 
 
 # values to plain data

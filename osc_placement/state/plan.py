@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.api.names import suggest
 from osc_placement.batch.plan import (
     ABSENT,
     ALL_FACETS,
@@ -333,7 +334,7 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
             if unknown:
                 raise DocumentMismatch(
                     f"Resource provider {entry.name!r} needs the {kind} {unknown[0]}, "
-                    "which this server does not know"
+                    f"which this server does not know{suggest(unknown[:1], known)}"
                 )
     matched = match_providers(document, current.providers, current.leftover)
     providers = {entry.name: _plan_provider(entry, matched, current) for entry in document.providers}

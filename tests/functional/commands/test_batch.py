@@ -188,6 +188,11 @@ MISTAKES = {
         1,
         "No selected resource provider has inventory of PGPU, so there is no ratio to set",
     ),
+    "a mistyped class": (
+        (*RATIO, "VCPUS=4"),
+        1,
+        "No selected resource provider has inventory of VCPUS (is it VCPU?), so there is no ratio to set",
+    ),
     "an unknown custom trait": (
         (*ADD, "CUSTOM_NOBODY_MADE_THIS"),
         1,
@@ -218,9 +223,12 @@ def test_an_aggregate_without_members_is_an_error(openstack):
     nobody = str(uuid.uuid4())
     result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", nobody, "--yes")
     assert (result.status, result.out) == (1, "")
-    assert result.err.startswith(
-        f"No resource provider is in aggregate {nobody}; check the UUID with: openstack"
+    assert result.err == (
+        f"No resource provider is in aggregate {nobody}; give --allow-empty if that may be so, or see the "
+        "aggregates there are with: openstack resource provider capacity --by aggregate\n"
     )
+    advised = result.err.strip().partition(": openstack ")[2].split()
+    assert openstack.run(*advised).status == 0
 
 
 def test_aggregate_name_without_a_compute_service_is_an_error(openstack):

@@ -147,7 +147,7 @@ def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rac
             2,
             "Say which resource providers to change, with --aggregate, --name or other conditions; --all ",
         ),
-        (("--name", "nobody-*"), 1, "No resource provider is named like nobody-*; see what there is with"),
+        (("--name", "nobody-*"), 1, "No resource provider is named like nobody-*; give --allow-empty if"),
         (("--resource", "VCPU=x"), 2, "Amount of VCPU must be a whole number, not 'x'\n"),
         (
             ("--providers-file", "/nowhere"),

@@ -367,6 +367,7 @@ def test_host_aggregates_that_cannot_be_read_are_not_taken_for_none(cloud, servi
     ("options", "message"),
     [
         (("--availability-zone", "az9"), "There is no availability zone 'az9'; there is az1, az2, nova"),
+        (("--availability-zone", "novo"), "There is no availability zone 'novo' (is it nova?); there is az1"),
         (("--image", "none"), "Image 'none' cannot be read: there is none of that name or ID"),
         (("--image", str(uuid.UUID(int=1))), "cannot be read: there is none of that name or ID"),
         (("--for-project", "none"), "Project 'none' cannot be read: there is none of that name or ID"),

@@ -147,7 +147,7 @@ def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
         ((*TREE, str(uuid.UUID(int=1))), 1, "No resource provider named "),
         ((*CAPACITY, "nobody"), 1, "No resource provider named 'nobody' was found"),
         ((*CAPACITY, str(uuid.UUID(int=1))), 1, "HTTP 404"),
-        ((*CAPACITY, "--name", "x*"), 1, "No resource provider is named like x*; see what there is with: "),
+        ((*CAPACITY, "--name", "x*"), 1, "No resource provider is named like x*; give --allow-empty if"),
         ((*CAPACITY, "host-a", "--name", "host-b"), 1, "No resource provider meets all conditions; "),
         ((*CAPACITY, "--aggregate", "nowhere"), 1, "'nowhere' is not a 'uuid'"),
         (
@@ -495,9 +495,10 @@ def test_fit_uses_the_extra_specs_of_a_flavor(endpoint, tmp_path, cloud, compute
     environment = clouds_of(tmp_path, endpoint, url)
     result = openstack.run(*CAPACITY, "--fit-flavor", "m1.medium", "-f", "json", environment=environment)
     assert dict(rows(result, "host", "fits"))["host-n"] == 3
-    unknown = openstack.run(*CAPACITY, "--fit-flavor", "m9", environment=environment)
-    assert unknown.status == 1
-    assert "Flavor 'm9' cannot be read: there is none of that name or ID" in unknown.err
+    for name, guess in (("m9", ""), ("m1.medum", " (is it m1.medium?)")):
+        unknown = openstack.run(*CAPACITY, "--fit-flavor", name, environment=environment)
+        assert unknown.status == 1
+        assert f"Flavor '{name}' cannot be read: there is none of that name or ID{guess};" in unknown.err
 
 
 def test_without_the_compute_api_a_flavor_is_refused_in_one_line(openstack, cloud):
@@ -582,7 +583,10 @@ def test_explain_warns_of_an_aggregate_without_members(openstack, cloud, option,
     line = (*EXPLAIN, "--resource", "VCPU=1", option, f"{empty},{cloud['rack']}", *host)
     result = openstack.run(*line)
     assert (result.status, result.err.count("\n")) == (0, 1)
-    assert result.err.startswith(f"No resource provider is in aggregate {empty}; check the UUID")
+    assert result.err == (
+        f"No resource provider is in aggregate {empty}; see the aggregates there are with: openstack "
+        "resource provider capacity --by aggregate\n"
+    )
     assert "aggregate" in result.out
 
 

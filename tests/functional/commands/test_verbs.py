@@ -93,6 +93,16 @@ def test_unknown_name_is_a_one_line_error_and_changes_nothing(
     assert client.show_provider(provider) == before
 
 
+def test_a_trait_that_nobody_knows_is_told_with_what_was_meant(openstack, host):
+    """As a batch tells it."""
+    result = openstack.run(*TRAIT, "add", host[0], "HW_CPU_X86_AVX", "HW_NUMA_ROT")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        "The server does not know the trait HW_NUMA_ROT (is it HW_NUMA_ROOT?); only traits that start with "
+        "CUSTOM_ can be created, see: openstack trait list\n"
+    )
+
+
 # host aggregates by name
 
 
@@ -133,13 +143,15 @@ def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(cloud, host):
 
 
 def test_unknown_host_aggregate_is_a_one_line_error(cloud, host):
-    """It says where the names are shown."""
-    with compute_with({"rack1": new_uuid()}) as (compute, _):
-        result = cloud(compute, *AGGREGATE, "add", host[0], "rack9")
-    assert result.status == 1
-    assert result.err == (
-        "'rack9' is not a 'uuid', and no host aggregate has that name (see: openstack aggregate list)\n"
-    )
+    """It says where the names are shown, and those that are similar; another number is another rack."""
+    for wrong, guess in (("rack9", ""), ("rcak1", " (is it rack1?)")):
+        with compute_with({"rack1": new_uuid()}) as (compute, _):
+            result = cloud(compute, *AGGREGATE, "add", host[0], wrong)
+        assert result.status == 1
+        assert result.err == (
+            f"{wrong!r} is not a 'uuid', and no host aggregate has that name{guess} "
+            "(see: openstack aggregate list)\n"
+        )
 
 
 def test_aggregate_name_without_a_compute_service_is_a_one_line_error(cloud, host):

@@ -98,7 +98,7 @@ def test_release_sets_what_is_reserved_to_nothing():
 def test_release_of_providers_that_are_no_devices_is_refused():
     """One device among them is enough."""
     other = state(traits=frozenset())
-    with pytest.raises(EditRefused, match=f"{ONE_TIME_USE}.* device list HOST"):
+    with pytest.raises(EditRefused, match=f"{ONE_TIME_USE}.* device list$"):
         DeviceRelease().check([other, other])
     DeviceRelease().check([other, state()])
     DeviceRelease().check([])

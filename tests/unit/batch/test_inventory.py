@@ -70,7 +70,7 @@ def test_a_ratio_as_mariadb_reads_it_back_is_the_same():
 def test_a_class_that_no_provider_has_is_refused():
     """A typo in a class is an error that names the class and those that exist."""
     states = [ProviderState(inventories={"VCPU": Inventory(8)}), ProviderState(inventories={})]
-    with pytest.raises(EditRefused, match=r"inventory of VCPUS, .* they have: VCPU$"):
+    with pytest.raises(EditRefused, match=r"of VCPUS \(is it VCPU\?\), .* they have: VCPU$"):
         RatioEdit({"VCPU": 2.0, "VCPUS": 2.0}).check(states)
 
 

@@ -39,7 +39,7 @@ def test_aggregates_become_one_condition_for_the_server():
 def test_an_empty_aggregate_is_an_error_that_says_how_to_check():
     """An aggregate without members cannot be told from one that was mistyped, so both are refused."""
     fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": []})
-    with pytest.raises(NothingSelected, match=f"^No resource provider is in aggregate {ONE}; check the UUID"):
+    with pytest.raises(NothingSelected, match=f"in aggregate {ONE}; .* provider capacity --by aggregate$"):
         select_providers(fake.client(), Selection(aggregates=(ONE,)))
 
 

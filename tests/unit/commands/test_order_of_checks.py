@@ -33,6 +33,7 @@ UNCONFIRMED = "without a terminal to confirm on, give --yes"
         (f"{BATCH} aggregate add", "rack --all", UNCONFIRMED),
         (f"{BATCH} ratio set", "VCPU=0 --aggregate rack", "must be greater than 0"),
         ("placement migration run", "no-such", "There is no migration no-such; the migrations are"),
+        ("placement migration check", "flavor", "There is no migration flavor .is it flavors"),
         ("placement migration check", "no-such", "There is no migration no-such; the migrations are"),
         (
             "allocation candidate claim",

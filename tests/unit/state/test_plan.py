@@ -155,8 +155,16 @@ def test_two_entries_for_one_provider_are_refused():
 )
 def test_a_standard_name_that_the_server_lacks_is_refused(state, unknown):
     """A typo in a standard trait or class is found before the first write."""
-    with pytest.raises(DocumentMismatch, match=f"'a' needs {unknown}, which this server does not know"):
+    with pytest.raises(DocumentMismatch, match=f"'a' needs {unknown}, which this server does not know$"):
         plan_apply(Document(providers=(ProviderEntry("a", state=state),)), EMPTY)
+
+
+def test_a_mistyped_standard_name_is_told_with_what_was_meant():
+    """It is similar to one that the server knows."""
+    document = Document(providers=(ProviderEntry("a", state=ProviderState(traits=frozenset({"HW_ROT"}))),))
+    current = Current(traits=frozenset({"HW_ROOT"}))
+    with pytest.raises(DocumentMismatch, match=r"not know \(is it HW_ROOT\?\)$"):
+        plan_apply(document, current)
 
 
 def test_a_ratio_as_mariadb_reads_it_back_is_no_change():
