@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,6 +17,7 @@ from osc_placement.api.concurrency import Reading
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.garbage import no_collection
 from osc_placement.api.names import require_traits
+from osc_placement.batch.selection import SEE_AGGREGATES
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.headroom import Headroom, Rules
 from osc_placement.candidates.query import Membership, Traits
@@ -22,7 +25,7 @@ from osc_placement.commands import base
 from osc_placement.commands.fitted import TABLE, FittedLister
 from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import show_reading
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.errors import NameNotFound, PlacementError, UsageError
 from osc_placement.report.capacity_page import Rows, capacity_page
 from osc_placement.report.headroom import (
     CONSUMER_COLUMNS,
@@ -44,6 +47,7 @@ from osc_placement.report.headroom import (
 )
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_claims, read_cloud
+from osc_placement.syntax import NAME
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import is_terminal, tell
 from osc_placement.terminal.values import add_concurrency_option
@@ -51,11 +55,24 @@ from osc_placement.terminal.values import add_concurrency_option
 #: the exit status if no place was found for some consumer
 NO_PLACE: Final = 3
 _ALL: Final = "(all)"
+_AMOUNT: Final = re.compile(rf"{NAME.pattern}=[^=,]+(,{NAME.pattern}=[^=,]+)*")
 _DROPPABLE: Final = {
     "domain": ("uuid", "hosts", "missing", "consumers", "reason"),
     "consumer": ("type", "project", "closest", "resources", "domain"),
     "placement": ("domain", "resources"),
 }
+
+
+class AmountsGiven(UsageError):
+    """Amounts were given, which another command counts; ``texts`` are those of the command line."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        amounts = [text for text in texts if _AMOUNT.fullmatch(text)]
+        told = shlex.quote(",".join(amounts or ["VCPU=4", "MEMORY_MB=8192"]))
+        super().__init__(
+            "headroom finds new places for what resource providers hold, and takes no amounts; how often "
+            f"amounts fit is the answer of: openstack resource provider capacity --fit {told}"
+        )
 
 
 class ResourcesColumn(FormattableColumn[Mapping[str, Mapping[str, int]]]):
@@ -182,12 +199,16 @@ class ShowHeadroom(FittedLister):
             help="Show a row for each failure domain (the default), for each consumer without a place, or "
             "for each consumer with its new place, in the order in which they can be moved",
         )
+        # it is no option of this command; without it argparse would take its value for a resource provider
+        parser.add_argument("--resource", action="append", default=[], help=argparse.SUPPRESS)
         add_html_option(parser, "Also write an HTML page to this file")
         add_concurrency_option(parser)
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         super().read_arguments(parsed_args)
+        if parsed_args.resource:
+            raise AmountsGiven([*parsed_args.resource, *parsed_args.provider])
         each = parsed_args.each_aggregate or parsed_args.each_host
         if parsed_args.each_aggregate and parsed_args.each_host:
             raise UsageError("--each-aggregate cannot be used with --each-host")
@@ -201,7 +222,12 @@ class ShowHeadroom(FittedLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         # unknown names end the command before anything is read
-        providers = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
+        try:
+            providers = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
+        except NameNotFound as error:
+            if _AMOUNT.fullmatch(error.name):
+                raise AmountsGiven(parsed_args.provider) from error
+            raise
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         rules = self._read_rules(parsed_args)
         with no_collection(is_last=not self.app.interactive_mode):
@@ -305,4 +331,4 @@ def _make_rows(by: str, cloud: CloudView, judged: Sequence[Judged], consumers: I
 
 
 def _describe_empty(aggregate: str) -> str:
-    return f"No host is in aggregate {aggregate}; check the UUID with: openstack aggregate list --long"
+    return f"No host is in aggregate {aggregate}; {SEE_AGGREGATES}"
