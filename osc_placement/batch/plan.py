@@ -35,6 +35,8 @@ FOUND_DONE: Final = "was done already"
 OTHERS_STAY: Final = "changed since; what others set stays"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
+#: the format of a file with a saved plan
+SAVED: Final = "osc-placement-plan"
 
 EXIT_DONE: Final = 0
 EXIT_PARTIAL: Final = 3

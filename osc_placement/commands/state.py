@@ -178,7 +178,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         parsed_args.source = name_source(parsed_args.file)
         with nothing_changed_on_interrupt(self.app.stderr):
             text = read_file(parsed_args.file, parsed_args.source)
-            parsed_args.document = parse_text(text, parsed_args.source)
+            path = "FILE" if parsed_args.file == STANDARD_STREAM else parsed_args.file
+            parsed_args.document = parse_text(text, parsed_args.source, path)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with nothing_changed_on_interrupt(self.app.stderr):
@@ -289,7 +290,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     def _conclude(self, plan: ApplyPlan, report: ApplyReport, commands: NextCommands | None) -> None:
         """Tell the failures, the numbers, the run with the commands that can follow, and the remedy."""
         failures = (f"{result.kind} {result.name}: {result.error}" for result in report.failures)
-        self._tell(failures, "more failures; openstack resource provider batch run show shows all")
+        see = f"; see: {commands.commands['show']}" if commands else ""
+        self._tell(failures, f"more failures{see}")
         if report.halted:
             tell(self.app.stderr, report.halted)
         for line in summarize(plan, report):

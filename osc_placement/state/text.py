@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from osc_placement.api.garbage import no_collection
+from osc_placement.batch.plan import SAVED
 from osc_placement.errors import PlacementError
 from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document
@@ -77,16 +79,22 @@ class UnreadableText(PlacementError):
         super().__init__(f"{place}: {problem}")
 
 
-def parse_text(text: str, source: str) -> Document:
+def parse_text(text: str, source: str, path: str = "FILE") -> Document:
     """Read a state file; ``source`` names it in errors, which are UnreadableText.
 
     A file without a document is an error: it is truncated or was never written, because an export is never
     empty.
+
+    :param path: names the file in a command, if the text is from a file
     """
 
     def parse(plain: Any) -> Document:
         if plain is None:
             raise UnreadableText(source, None, "there is nothing in it; {} is a state with nothing in it")
+        if isinstance(plain, dict) and plain.get("format") == SAVED:
+            command = f"openstack resource provider batch apply {shlex.quote(path)}"
+            problem = f"it is a plan that --plan-out saved; to carry it out: {command}"
+            raise UnreadableText(source, None, problem)
         return parse_document(plain)
 
     return parse_yaml(text, source, parse)

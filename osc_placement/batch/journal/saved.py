@@ -27,6 +27,7 @@ from osc_placement.batch.journal.record import (
 )
 from osc_placement.batch.plan import (
     FACETS,
+    SAVED,
     Change,
     Edit,
     Facet,
@@ -44,7 +45,7 @@ from osc_placement.whole_file import write_whole
 if TYPE_CHECKING:
     from osc_placement.batch.selection import Selection
 
-FORMAT: Final = "osc-placement-plan"
+FORMAT: Final = SAVED
 VERSION: Final = 1
 _OWNER_ONLY: Final = 0o600
 

@@ -60,6 +60,19 @@ def test_a_file_without_a_document_is_an_error(text):
     assert list_plain(parse_text("{}", "file")) == list_plain(parse_text("version: 1\n", "file"))
 
 
+@pytest.mark.parametrize(
+    ("path", "told"), [((), "FILE"), (("of rack 3.plan",), "'of rack 3.plan'")], ids=["a pipe", "a file"]
+)
+def test_a_saved_plan_is_told_with_the_command_that_carries_it_out(path, told):
+    """As the file of a plan that is a state is told with the command for states."""
+    with pytest.raises(UnreadableText) as caught:
+        parse_text('{"format": "osc-placement-plan", "version": 1, "steps": []}', "source", *path)
+    assert str(caught.value) == (
+        "source: it is a plan that --plan-out saved; to carry it out: "
+        f"openstack resource provider batch apply {told}"
+    )
+
+
 def test_anchors_and_merges_are_plain_yaml():
     """A file written by hand may repeat itself by reference; keys that begin with x- hold the anchors."""
     document = parse_text(
