@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
+from osc_placement.api.concurrency import Reading
 from osc_placement.batch import service
 from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.managed import is_refused, refuse_dropped
-from osc_placement.batch.page import Page
+from osc_placement.batch.page import SEE_ALL, Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.batch.service import Job
@@ -151,6 +152,12 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             help="Write nothing; show what would be created, changed, deleted and refused",
         )
         parser.add_argument(
+            "--long",
+            action="store_true",
+            help="With --dry-run, describe each change on a terminal too, where equal changes of many "
+            "resource providers or consumers are otherwise described once",
+        )
+        parser.add_argument(
             "--prune",
             action="store_true",
             help="Delete what the file does not name, for each section that the file has: resource "
@@ -191,7 +198,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             lines = [f"Nothing to do: the server matches {parsed_args.source} ({unchanged})"]
         elif parsed_args.dry_run:
             self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
-            lines = [*self._describe(plan.without(run.untried), run), f"unchanged: {unchanged}"]
+            lines = [*self._describe(plan.without(run.untried), run, parsed_args), f"unchanged: {unchanged}"]
             self.exit_status = EXIT_PARTIAL if run.untried or is_refused(run) else EXIT_DONE
         else:
             report, commands = self._execute(run, parsed_args)
@@ -212,10 +219,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
                 selection=selection,
                 reading=reading,
             )
-        if selection and not (document.providers or current.leftover.providers):
-            where = "of the file or the server" if parsed_args.prune else "of the file"
-            raise NoTreeSelected(selection, where)
-        plan = plan_apply(document, current)
+            if selection and not (document.providers or current.leftover.providers):
+                where = "of the file or the server" if parsed_args.prune else "of the file"
+                raise NoTreeSelected(selection, where)
+            plan = plan_apply(document, current)
+            parsed_args.unnamed = self._count_unnamed(parsed_args, plan, reading)
         run = read.judge_run(
             self.client,
             plan_run(plan, f"apply {parsed_args.source}"),
@@ -225,16 +233,31 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         )
         return plan, guard_managed(run, drop_managed=parsed_args.yes_drop_managed)
 
+    def _count_unnamed(self, parsed_args: argparse.Namespace, plan: ApplyPlan, reading: Reading) -> int:
+        """Return how many consumers hold something of the file's resource providers and are not in the file.
+
+        They are only told to an operator who looks at a plan before it is carried out.
+        """
+        document = parsed_args.document
+        if parsed_args.yes or parsed_args.prune or not (self.is_attended() and plan.size):
+            return 0
+        if "allocations" not in document.sections:
+            return 0
+        return len(read.read_unnamed(self.client, document, {*plan.uuids.values()}, reading))
+
     def _agree(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> None:
         """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation."""
         refuse_dropped(run)
         is_asking = bool(plan.size) and self.is_attended() and not parsed_args.yes
         if is_asking:
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
-            others = describe_plan(replace(plan, leftover=Leftover()), _LINES_TO_CONFIRM)
+            others = replace(plan, leftover=Leftover())
             self._tell(
-                others, "more lines (equal changes once); --dry-run | less shows each", most=_LINES_TO_CONFIRM
+                describe_briefly(others, _LINES_TO_CONFIRM, "(--dry-run --long shows each of them)"),
+                "more lines (equal changes once); --dry-run | less shows each",
+                most=_LINES_TO_CONFIRM,
             )
+            self._tell(describe_unnamed(parsed_args.unnamed), "")
         stream = self.app.stderr
         is_narrow = stream is not None and screen_of(stream).width is not None
         self._tell(
@@ -245,18 +268,20 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if is_asking:
             self.confirm(f"{count_changes(plan)}?")
 
-    def _describe(self, plan: ApplyPlan, run: Plan) -> list[str]:
+    def _describe(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> list[str]:
         """Return a line for each change, each refusal and the number of refusals; on a terminal, not all."""
         width = screen_of(self.app.stdout).width if self.app.stdout is not None else None
-        refusals = [f"! {text}" for text in describe_refusals(run, is_grouped=width is not None)]
-        lines = list(describe_plan(plan, None if width is None else _LINES_TO_SHOW))
-        if width is not None:
+        most = None if width is None or parsed_args.long else _LINES_TO_SHOW
+        refusals = [f"! {text}" for text in describe_refusals(run, is_grouped=most is not None)]
+        lines = describe_briefly(plan, most, SEE_ALL)
+        if most is not None and width is not None:
             lines = fit(
                 lines, _LINES_TO_SHOW, width, "more lines (equal changes once); --dry-run | less shows each"
             )
             refusals = fit(refusals, _LINES_TO_TELL, width, "more reasons; --dry-run | less shows all")
-            if plan.size:
-                lines.append(f"to do: {count_changes(plan).lower()}")
+        if width is not None and plan.size:
+            lines.append(f"to do: {count_changes(plan).lower()}")
+        lines += describe_unnamed(parsed_args.unnamed)
         numbers = Counter(result.kind for result in list_refusals(run))
         return [*lines, *refusals, *([f"refused: {count_things(numbers)}"] if numbers else ())]
 
@@ -313,6 +338,28 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if self.is_attended():
             return f"{text}; instead of resuming the run, you may run the same command again."
         return f"{text}; run the same command again to make {'them' if is_certain else 'what is missing'}."
+
+
+def describe_briefly(plan: ApplyPlan, most: int | None, more: str) -> list[str]:
+    """Return the lines of a plan, with a last one if equal changes are described once.
+
+    :param most: how many lines are few, as `describe_plan` takes it
+    :param more: what shows each of the changes
+    """
+    lines = list(describe_plan(plan))
+    if most is None or len(lines) <= most:
+        return lines
+    lines = list(describe_plan(plan, most))
+    return [*lines, more] if len(lines) < most else lines
+
+
+def describe_unnamed(number: int) -> list[str]:
+    """Return a line about consumers that a file does not name and that hold something of its providers."""
+    if not number:
+        return []
+    told = count_things({"consumer": number})
+    where = "with allocations of its resource providers"
+    return [f"Not in the file: {told} {where}, which stay (--prune deletes them)"]
 
 
 def describe_refusals(run: Plan, *, is_grouped: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ The API cannot read several providers at one moment: a change during the read ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -311,11 +311,7 @@ def _read_leftover(
     consumers: list[Consumer] = []
     if "allocations" in document.sections:
         inside = {provider.uuid for provider in owned}
-        records = _read_records(client, ["usages"], reading)
-        used = _find_used(record for record in records if record.provider.uuid in inside)
-        named = {entry.uuid for entry in document.consumers}
-        found = client.read_consumers(inside, reading, used=used, whole=False)
-        consumers = sorted((each for each in found if each.uuid not in named), key=attrgetter("uuid"))
+        consumers = read_unnamed(client, document, inside, reading)
         if any(consumer.project_id is None for consumer in consumers):
             consumers = client.read_each_consumer([consumer.uuid for consumer in consumers], reading)
         consumers = [
@@ -329,6 +325,20 @@ def _read_leftover(
         consumers=tuple(consumers),
         states={uuid: state for uuid, (_, state) in states.items()},
     )
+
+
+def read_unnamed(
+    client: PlacementClient, document: Document, providers: Collection[str], reading: Reading
+) -> list[Consumer]:
+    """Return the consumers that hold something of these providers and that the document does not name.
+
+    They may have nothing but their UUID, and what they hold of these providers.
+    """
+    records = _read_records(client, ["usages"], reading)
+    used = _find_used(record for record in records if record.provider.uuid in providers)
+    named = {entry.uuid for entry in document.consumers}
+    found = client.read_consumers(providers, reading, used=used, whole=False)
+    return sorted((each for each in found if each.uuid not in named), key=attrgetter("uuid"))
 
 
 def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[str, ...]:

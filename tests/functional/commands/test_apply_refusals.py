@@ -247,6 +247,35 @@ def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
     assert verbs == (["show", "undo"] if answer == "y" else [])
 
 
+@pytest.mark.parametrize("allocations", ["named", "left out"])
+def test_a_terminal_is_told_what_the_file_does_not_name(openstack, cloud, document, allocations):
+    """How each change is shown, and how many consumers stay if the file is about consumers."""
+    document["providers"] += [{"name": f"new-{number:02}"} for number in range(30)]
+    if allocations == "named":
+        document["allocations"] = []
+    else:
+        del document["allocations"]
+    file = openstack.home / "state.yaml"
+    file.write_text(yaml.safe_dump(document))
+    terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file)
+    terminal.read_until("Create 30 resource providers? [y/N] ")
+    shown = " ".join(terminal.shown.split())
+    assert "+ 30 resource providers, such as new-00 (--dry-run --long shows each of them)" in shown
+    told = "Not in the file: 2 consumers with allocations of its resource providers, which stay"
+    assert (told in shown) is (allocations == "named")
+    terminal.answer("n")
+    dry_run = ("resource", "provider", "apply", "-f", file, "--dry-run")
+    # of a plan that is only shown, 40 lines are few
+    document["providers"] += [{"name": f"more-{number:02}"} for number in range(30)]
+    file.write_text(yaml.safe_dump(document))
+    shown, _ = run_on_terminal(openstack, *dry_run, columns=80)
+    assert "+ 60 resource providers, such as new-00 (--long shows each of them)" in " ".join(shown.split())
+    assert (told in " ".join(shown.split())) is (allocations == "named")
+    shown, _ = run_on_terminal(openstack, *dry_run, "--long", columns=80)
+    assert shown.count("+ resource provider ") == 60
+    assert "shows each" not in shown
+
+
 def test_a_terminal_is_told_what_was_done_before_the_commands_that_can_follow(openstack, cloud, document):
     """As after a batch."""
     document["providers"].append({"name": "new"})
