@@ -332,8 +332,8 @@ def _add_format_alone(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=("table", "json"), default="table", help="How to print")
 
 
-def _add_host(parser: argparse.ArgumentParser, text: str) -> None:
-    parser.add_argument("--host", metavar="<host>", action="append", default=[], help=text)
+def _add_repeatable(parser: argparse._ActionsContainer, name: str, metavar: str, text: str) -> None:
+    parser.add_argument(name, metavar=metavar, action="append", default=[], help=f"{text}; may be repeated")
 
 
 def _add_aggregates(subparsers: Subparsers) -> None:
@@ -344,14 +344,8 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         "A problem of one host does not stop the others.",
         epilog=NOVA_EXIT_STATUSES,
     )
-    _add_host(parser, "Only this host; may be repeated")
-    parser.add_argument(
-        "--aggregate",
-        metavar="<aggregate>",
-        action="append",
-        default=[],
-        help="Only this host aggregate, by name or UUID; may be repeated",
-    )
+    _add_repeatable(parser, "--host", "<host>", "Only this host")
+    _add_repeatable(parser, "--aggregate", "<aggregate>", "Only this host aggregate, by name or UUID")
     parser.add_argument(
         "--prune",
         action="store_true",
@@ -413,14 +407,8 @@ def _add_allocations(subparsers: Subparsers) -> None:
         "Then compare again, and say in one sentence whether that was all.",
         epilog=NOVA_EXIT_STATUSES,
     )
-    parser.add_argument(
-        "--instance",
-        metavar="<uuid>",
-        action="append",
-        default=[],
-        help="Only this instance; may be repeated",
-    )
-    _add_host(parser, "Only on this host; may be repeated")
+    _add_repeatable(parser, "--instance", "<uuid>", "Only this instance")
+    _add_repeatable(parser, "--host", "<host>", "Only on this host")
     _add_skip_ports(parser, "Do not read neutron, and leave what ports ask for alone")
     _add_write_neutron(parser)
     _add_execution(parser, nova_exit_codes=True)
@@ -435,7 +423,7 @@ def _add_ratios(subparsers: Subparsers) -> None:
         "ram_allocation_ratio and disk_allocation_ratio on the inventories of their hosts.",
         epilog=EXIT_STATUSES,
     )
-    _add_host(parser, "Only this host; may be repeated")
+    _add_repeatable(parser, "--host", "<host>", "Only this host")
     parser.add_argument(
         "--conflict", choices=("min", "max"), help="The ratio to use where the aggregates of a host disagree"
     )
@@ -457,14 +445,8 @@ def _add_baremetal(subparsers: Subparsers) -> None:
         "Flavors that still ask for sizes are listed with the command that corrects each.",
         epilog=EXIT_STATUSES,
     )
-    _add_host(parser, "Only of this host; may be repeated")
-    parser.add_argument(
-        "--node",
-        metavar="<node>",
-        action="append",
-        default=[],
-        help="Only this node, by its UUID in Ironic; may be repeated",
-    )
+    _add_repeatable(parser, "--host", "<host>", "Only of this host")
+    _add_repeatable(parser, "--node", "<node>", "Only this node, by its UUID in Ironic")
     _add_execution(parser)
     parser.set_defaults(act=commands.move_baremetal)
 
@@ -499,12 +481,11 @@ def _add_audit(subparsers: Subparsers) -> None:
         epilog=NOVA_EXIT_STATUSES,
     )
     parser.add_argument("--delete", action="store_true", help="Remove the orphaned allocations")
-    parser.add_argument(
+    _add_repeatable(
+        parser,
         "--resource-provider",
-        metavar="<provider>",
-        action="append",
-        default=[],
-        help="Remove only what is held of this provider, by name or UUID; may be repeated",
+        "<provider>",
+        "Remove only what is held of this provider, by name or UUID",
     )
     parser.add_argument(
         "--max-removals",
@@ -536,13 +517,7 @@ def _add_providers(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--delete", action="store_true", help="Delete stale providers, of which nothing is held"
     )
-    parser.add_argument(
-        "--resource-provider",
-        metavar="<provider>",
-        action="append",
-        default=[],
-        help="Only this provider, by name or UUID; may be repeated",
-    )
+    _add_repeatable(parser, "--resource-provider", "<provider>", "Only this provider, by name or UUID")
     parser.add_argument(
         "--max-removals",
         metavar="<number>",
@@ -593,19 +568,12 @@ def _add_flavors(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--create", action="store_true", help="Create the custom traits and resource classes that are missing"
     )
-    parser.add_argument(
-        "--name",
-        metavar="<name>",
-        action="append",
-        default=[],
-        help="Create only this trait or resource class; may be repeated",
-    )
-    parser.add_argument(
+    _add_repeatable(parser, "--name", "<name>", "Create only this trait or resource class")
+    _add_repeatable(
+        parser,
         "--flavor",
-        metavar="<flavor>",
-        action="append",
-        default=[],
-        help="Compare only this flavor, by name or ID, and no images and host aggregates; may be repeated",
+        "<flavor>",
+        "Compare only this flavor, by name or ID, and no images and host aggregates",
     )
     parser.add_argument(
         "--max-unused",
