@@ -206,11 +206,24 @@ class ApiSource:
 
     def iterate_instances(self, _cell: Cell) -> Iterator[Instance]:
         """Yield the instances that are not deleted; raise Unreadable at the end if some fail."""
+
+        def read(server: Document) -> Instance:
+            if not is_undecided(server):
+                return read_instance(server)
+            path = f"/servers/{server['id']}/os-volume_attachments"
+            try:
+                attachments = self._api.get(path, "volumeAttachments")["volumeAttachments"]
+            except Refused as error:
+                if error.status not in _GONE:
+                    raise
+                attachments = []  # it was deleted since it was listed
+            return read_instance(server, attachments)
+
         broken: list[str] = []
         marker: str | None = ""
         while marker is not None:
             servers, marker = self._read_servers(marker, broken)
-            yield from map_in_order(self._read_instance, servers, threads=CONCURRENCY)
+            yield from map_in_order(read, servers, threads=CONCURRENCY)
         self._confirm()
         if broken:
             raise Unreadable(f"instance {', '.join(broken)}", "nova's API fails to show it")
@@ -252,18 +265,6 @@ class ApiSource:
 
         found = map_in_order(find, list(uuids), threads=CONCURRENCY)
         return frozenset(uuid for uuid in found if uuid)
-
-    def _read_instance(self, server: Document) -> Instance:
-        if not is_undecided(server):
-            return read_instance(server)
-        path = f"/servers/{server['id']}/os-volume_attachments"
-        try:
-            attachments = self._api.get(path, "volumeAttachments")["volumeAttachments"]
-        except Refused as error:
-            if error.status not in _GONE:
-                raise
-            attachments = []  # it was deleted since it was listed
-        return read_instance(server, attachments)
 
     def list_migrations(self, _cell: Cell) -> list[MigrationRecord]:
         """Return the migrations that are not over."""

@@ -83,7 +83,12 @@ class NeutronDatabase:
             devices: Mapping[str, str] = {}
             if database.columns("portdeviceprofiles"):
                 devices = self._read_pairs("portdeviceprofiles", "port_id", "device_profile")
-            segments = self._read_segments()
+            # in neutron's order
+            columns = ("network_id", "physical_network", "segment_index")
+            table = database.table("networksegments", columns)
+            segments: dict[str, list[str | None]] = defaultdict(list)
+            for row in database.fetch(sa.select(table).order_by(table.c.segment_index)):
+                segments[row["network_id"]].append(row["physical_network"])
             for row in self._read_bindings():
                 policy = of_port.get(row["id"]) or of_network.get(row["network_id"]) or ""
                 rates = None if packet_rate is None else packet_rate.get(policy, ())
@@ -155,15 +160,6 @@ class NeutronDatabase:
         clause = self._database.table(table, (key, value))
         return {row[key]: row[value] for row in self._database.fetch(sa.select(clause))}
 
-    def _read_segments(self) -> Mapping[str, Sequence[str | None]]:
-        """Return the physical network of each segment of each network, in neutron's order."""
-        columns = ("network_id", "physical_network", "segment_index")
-        clause = self._database.table("networksegments", columns)
-        segments: dict[str, list[str | None]] = defaultdict(list)
-        for row in self._database.fetch(sa.select(clause).order_by(clause.c.segment_index)):
-            segments[row["network_id"]].append(row["physical_network"])
-        return segments
-
     def _read_bindings(self) -> Iterator[RowMapping]:
         """Yield the ports of instances and other devices, with their active bindings.
 
@@ -218,15 +214,18 @@ class _ProfileWriter:
             text, reason = _make_profile(port, allocation, row)
             if reason is not None:
                 reasons[port.uuid] = reason
-            elif row is not None and self._replace(row, text):
-                self._raise_revision(row)
+            elif row is not None and self._write(row, text):
                 reasons[port.uuid] = ""
         return reasons
 
-    def _replace(self, row: RowMapping, text: str) -> bool:
-        """Replace the profile of a row; return False if the port or its binding was changed since.
+    def _write(self, row: RowMapping, text: str) -> bool:
+        """Replace the profile of a row, and raise the revision of its port, as neutron does.
 
-        The revision is compared besides the profile, as MariaDB compares texts without case.
+        Return False if the port or its binding was changed since it was read. The revision is compared
+        besides the profile, as MariaDB compares texts without case. Raise Collision if somebody else raised
+        the revision meanwhile: PostgreSQL evaluates the condition of the first update on other tables by what
+        was committed before the statement; the second update waits for whoever changes the port, and
+        evaluates its own condition again.
         """
         ports, bindings, attributes = self._ports, self._bindings, self._attributes
         is_same_port = sa.exists().where(
@@ -238,22 +237,21 @@ class _ProfileWriter:
         same = [
             bindings.c[name] == row[name] for name in ("port_id", "host", "vif_type", "profile", "status")
         ]
-        statement = sa.update(bindings).where(*same, is_same_port).values(profile=text)
-        return self._connection.execute(statement).rowcount == 1
-
-    def _raise_revision(self, row: RowMapping) -> None:
-        """Raise the revision of a port, as neutron does when it changes it.
-
-        Raise Collision if somebody else raised it since it was read. PostgreSQL evaluates the condition of
-        `_replace` on other tables by what was committed before the statement; this update waits for
-        whoever changes the port, and evaluates its own condition again.
-        """
-        table = self._attributes
+        replacing = sa.update(bindings).where(*same, is_same_port).values(profile=text)
+        if self._connection.execute(replacing).rowcount != 1:
+            return False
         now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-        is_same = table.c.id == row["standard_attr_id"], table.c.revision_number == row["revision_number"]
-        values = {"revision_number": row["revision_number"] + 1, "updated_at": now}
-        if self._connection.execute(sa.update(table).where(*is_same).values(values)).rowcount != 1:
+        raising = (
+            sa.update(attributes)
+            .where(
+                attributes.c.id == row["standard_attr_id"],
+                attributes.c.revision_number == row["revision_number"],
+            )
+            .values(revision_number=row["revision_number"] + 1, updated_at=now)
+        )
+        if self._connection.execute(raising).rowcount != 1:
             raise Collision
+        return True
 
 
 def _make_profile(port: Port, allocation: Allocation, row: RowMapping | None) -> tuple[str, str | None]:
