@@ -30,7 +30,7 @@ from osc_placement.batch.plan import Change, Outcome, Plan, Result
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.decommission import Decommission
-from osc_placement.migrate.migrations.flavors import FlavorState, FlavorSurvey
+from osc_placement.migrate.migrations.flavors import FlavorSurvey
 from osc_placement.migrate.migrations.providers import Kind, Survey
 from osc_placement.migrate.problem import Problem
 from osc_placement.terminal.escape import printable
@@ -119,26 +119,20 @@ def describe_plan(
         more=SEE_ALL,
     )
     lines += page.tell([assessment.skipped] if assessment.skipped else [])
-    lines += page.complain(_describe_grants(assessment), WILL_BE_WRITTEN, more=SEE_ALL)
+    way = f" (written {assessment.way})" if assessment.way else ""
+    planned, to_write = frozenset(assessment.written), list[tuple[str, str]]()
+    for grant in (grant for grants in assessment.grants.values() for grant in grants):
+        if grant.port.uuid in planned:
+            chosen = grant.allocation
+            uuids = [chosen] if isinstance(chosen, str) else list(dict.fromkeys(chosen.values()))
+            of = ", ".join(assessment.names.get(uuid, uuid) for uuid in uuids)
+            to_write.append((f"port {grant.port.uuid}", f"its binding profile will name {of}{way}"))
+    lines += page.complain(to_write, WILL_BE_WRITTEN, more=SEE_ALL)
     lines += describe_problems(assessment.problems, page, LEFT_ALONE, SEE_ALL)
     facts = [f"{len(plan.changes):,} to change"]
     facts += [f"{len(assessment.written):,} binding profiles to write"] if assessment.written else []
     facts += [*_count_rest(plan, assessment.problems, left)]
     return [*lines, *page.summarize(plan.edit.title, f": {', '.join(facts)}")]
-
-
-def _describe_grants(assessment: Assessment) -> list[tuple[str, str]]:
-    """Return the ports whose binding profiles are to be written, and what they get."""
-    planned, names = frozenset(assessment.written), assessment.names
-    way = f" (written {assessment.way})" if assessment.way else ""
-    found = []
-    for grant in (grant for grants in assessment.grants.values() for grant in grants):
-        if grant.port.uuid in planned:
-            chosen = grant.allocation
-            uuids = [chosen] if isinstance(chosen, str) else list(dict.fromkeys(chosen.values()))
-            of = ", ".join(names.get(uuid, uuid) for uuid in uuids)
-            found.append((f"port {grant.port.uuid}", f"its binding profile will name {of}{way}"))
-    return found
 
 
 def run_to_json(run: Run, assessment: Assessment) -> Document:
@@ -282,24 +276,22 @@ def flavors_to_json(survey: FlavorSurvey, plan: Plan, runs: Sequence[Run]) -> Do
     found = survey.assessment
     outcomes = [each for run in runs for each in _find_tried(run)]
     return {
-        "flavors": list(map(_flavor_row, survey.flavors)),
+        "flavors": [
+            {
+                "name": each.flavor.name,
+                "id": each.flavor.flavorid,
+                "state": str(each.state),
+                "best_host": best.host.name if best else None,
+                "fits_on_best_host": best.count if best else None,
+                "unused": {name: round(share, 4) for name, share in best.unused.items()} if best else None,
+            }
+            for each, best in ((each, each.best) for each in survey.flavors)
+        ],
         "rows": list(map(outcome_row, outcomes)) if runs else list(map(change_row, plan.changes)),
         "findings": [problem_row(each) for each in found.problems],
         "notes": list(found.notes),
         "runs": [run.id for run in runs],
         "left": len(found.plan.changes) - len(plan.changes),
-    }
-
-
-def _flavor_row(found: FlavorState) -> Document:
-    best = found.best
-    return {
-        "name": found.flavor.name,
-        "id": found.flavor.flavorid,
-        "state": str(found.state),
-        "best_host": best.host.name if best else None,
-        "fits_on_best_host": best.count if best else None,
-        "unused": {name: round(share, 4) for name, share in best.unused.items()} if best else None,
     }
 
 

@@ -242,7 +242,16 @@ def iterate_jobs(client: PlacementClient, repair: Repair, pause: Callable[[], No
     if move is not None:
         yield move
         pause()
-    yield _plan_removal(client, repair)
+    provider, state = read_state(client, repair.old, ("identity", *FACETS))
+    if not state.identity:
+        raise ReshapeRefused(f"Resource provider {provider.name} was deleted by somebody else meanwhile")
+    if state.inventories:
+        raise ReshapeRefused(
+            f"{provider.name} got inventories again, so it was not deleted; is its nova-compute running?"
+        )
+    title = f"provider {provider.name}: delete it, as {repair.right.uuid} is in its place"
+    change = replace(repair.removal, subject=provider, before=state)
+    yield Job(plan_staged(title, [change]), kind=APPLY)
 
 
 def _plan_move(client: PlacementClient, repair: Repair) -> Job | None:
@@ -259,17 +268,3 @@ def _plan_move(client: PlacementClient, repair: Repair) -> Job | None:
     title = f"provider {world.name(new)}: move inventories and allocations of {old} to {new}"
     task = Task(title, plan_move(world, old, new), read, lambda again: plan_move(again, old, new))
     return Job(task.steps, kind=RESHAPE, is_atomic=True, reshape=task)
-
-
-def _plan_removal(client: PlacementClient, repair: Repair) -> Job:
-    """Return the deletion of an old provider; raise ReshapeRefused if it has anything again."""
-    provider, state = read_state(client, repair.old, ("identity", *FACETS))
-    if not state.identity:
-        raise ReshapeRefused(f"Resource provider {provider.name} was deleted by somebody else meanwhile")
-    if state.inventories:
-        raise ReshapeRefused(
-            f"{provider.name} got inventories again, so it was not deleted; is its nova-compute running?"
-        )
-    title = f"provider {provider.name}: delete it, as {repair.right.uuid} is in its place"
-    change = replace(repair.removal, subject=provider, before=state)
-    return Job(plan_staged(title, [change]), kind=APPLY)

@@ -102,7 +102,19 @@ class Audit:
         consumers = [Consumer(uuid) for uuid in suspects]
         readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
         changes = list(_plan_removals(readings, suspects, nova))
-        problems += self._limit(len(changes), len(of_all), len(cloud.held))
+        most = limit_removals(self.max_removals, len(cloud.held))
+        # many shards may not remove what one may not: of a shard all suspects count, as it does not read
+        # those of others
+        is_shared = self.max_removals is None and self.shard != WHOLE
+        number = len(of_all) if is_shared else len(changes)
+        if changes and number > most:
+            text = (
+                f"{number} of {len(cloud.held)} consumers would lose allocations, more than the {most} that "
+                "are allowed without an option; run this without --delete to see which; if all of them are "
+                f"orphans, add --max-removals {len(changes)} to this command, and if not, check "
+                "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
+            )
+            problems.append(Problem(Reason.TOO_MANY, NAME, text))
         failed = [
             Problem(Reason.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
             for reading in readings
@@ -144,24 +156,6 @@ class Audit:
         except Unreadable as error:
             nova.unreadable.append(error.problem)
             return suspects, []
-
-    def _limit(self, number: int, suspects: int, total: int) -> list[Problem]:
-        """Return a problem if the plan removes from more consumers than it may.
-
-        Without ``max_removals`` the whole is judged, so that many shards may not remove what one may not:
-        of a shard all suspects count, as it does not read those of others.
-        """
-        most = limit_removals(self.max_removals, total)
-        whole = suspects if self.max_removals is None and self.shard != WHOLE else number
-        if not number or whole <= most:
-            return []
-        text = (
-            f"{whole} of {total} consumers would lose allocations, more than the {most} that are allowed "
-            "without an option; run this without --delete to see which; if all of them are orphans, add "
-            f"--max-removals {number} to this command, and if not, check "
-            "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
-        )
-        return [Problem(Reason.TOO_MANY, NAME, text)]
 
 
 @dataclass
@@ -314,14 +308,7 @@ def read_nova(source: Source, cloud: AllocationView, network: Network | None) ->
     known, unreadable = add_replaced(source, cloud, hosts)
     nova.doubt = check_nova(known, cloud)
     nova.unreadable += [*unreadable, *find_lost_cells(source, hosts), *check_cells(known, cloud)]
-    for cell in hosts.readable_cells:
-        if cell.uuid in moves.unreadable:
-            continue
-        try:
-            nova.healer.judge_all(cell, nova.note(cell, nova.healer.count(source.iterate_instances(cell))))
-        except Unreadable as error:
-            # those of a doubtful cell were read before
-            nova.unreadable += [error.problem] if error.problem not in nova.unreadable else []
+    nova.healer.judge_cells(source, nova.note, nova.unreadable)
     return nova
 
 

@@ -269,7 +269,10 @@ class _Names:
         for (kind, name), subjects in sorted(self.missing.items()):
             if not only or name in only:
                 present = ProviderState(identity=describe_identity(name))
-                reason = f"{kind} asked for by {_name_some(subjects)}{self._guess(kind, name)}"
+                asking = list(dict.fromkeys(subjects))
+                more = f" and {len(asking) - _EXAMPLES:,} more" if len(asking) > _EXAMPLES else ""
+                named = ", ".join(asking[:_EXAMPLES])
+                reason = f"{kind} asked for by {named}{more}{self._guess(kind, name)}"
                 yield Change(CustomName(kind, name), absent, present, reason)
 
     def _guess(self, kind: Kind, name: str) -> str:
@@ -281,13 +284,6 @@ class _Names:
 def is_creatable(name: str) -> bool:
     """Return whether a trait or resource class of this name can be created."""
     return bool(VALID_NAME.fullmatch(name)) and name.startswith(CUSTOM_PREFIX) and name != CUSTOM_PREFIX
-
-
-def _name_some(subjects: Sequence[str]) -> str:
-    """Return the first of those that ask for a name, and the number of the others."""
-    unique = list(dict.fromkeys(subjects))
-    more = len(unique) - _EXAMPLES
-    return ", ".join(unique[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class _Filters:
@@ -418,8 +414,19 @@ class _Judge:
         for flavor, request in requests:
             if isinstance(request, Reason):
                 self.states.append(FlavorState(flavor, request))
-            else:
-                self._judge_fit(flavor, request, fit, aggregate_names)
+                continue
+            # PERF: many flavors make the same request
+            parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.own.groups]
+            conditions = [(one.name, one.root, one.membership, one.reason) for one in request.asked]
+            known = request.own.isolated, *parts, *conditions
+            if known not in self._verdicts:
+                self._verdicts[known] = self._judge_request(request, fit, aggregate_names)
+            verdict = self._verdicts[known]
+            for reason, text in verdict.found:
+                mending = _mend(flavor, request.own, fit.empty) if reason is Reason.NO_HOST else ""
+                told = "; ".join(filter(None, (text, mending)))
+                self.problems.append(Problem(reason, f"flavor {flavor.name}", told))
+            self.states.append(FlavorState(flavor, verdict.state, verdict.best))
 
     def judge_images(self, images: Iterable[Image]) -> None:
         """Judge the traits that images require."""
@@ -463,7 +470,9 @@ class _Judge:
         except NoClaim as error:
             self.problems.append(Problem(Reason.REFUSED, subject, f"no boot can succeed: {error}"))
             return Reason.REFUSED
-        unknown = self._find_unknown(request)
+        traits = frozenset[str]().union(*(group.traits.names for group in request.groups))
+        names: Sequence[tuple[Kind, Iterable[str]]] = (("trait", traits), ("resource class", request.classes))
+        unknown = [(kind, name) for kind, each in names for name in self.names.find_unknown(kind, each)]
         for kind, name in unknown:
             self._note(kind, name, subject)
         # only filters that are on whatever nova and placement are: see ask_filters
@@ -475,31 +484,6 @@ class _Judge:
             self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, text))
         return Reason.UNKNOWN_NAME if unknown or by_filters else _Request(request, asked)
 
-    def _judge_fit(
-        self, flavor: Flavor, request: _Request, fit: FlavorFit, aggregate_names: Mapping[str, str]
-    ) -> None:
-        # PERF: many flavors make the same request
-        parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.own.groups]
-        conditions = [(one.name, one.root, one.membership, one.reason) for one in request.asked]
-        known = request.own.isolated, *parts, *conditions
-        if known not in self._verdicts:
-            self._verdicts[known] = self._judge_request(request, fit, aggregate_names)
-        verdict = self._verdicts[known]
-        for reason, text in verdict.found:
-            mending = _mend(flavor, request.own, fit.empty) if reason is Reason.NO_HOST else ""
-            told = "; ".join(filter(None, (text, mending)))
-            self.problems.append(Problem(reason, f"flavor {flavor.name}", told))
-        self.states.append(FlavorState(flavor, verdict.state, verdict.best))
-
-    def _find_unknown(self, request: CandidateRequest) -> list[tuple[Kind, str]]:
-        """Return the names in a request that placement does not know."""
-        traits = frozenset[str]().union(*(group.traits.names for group in request.groups))
-        classes = self.names.find_unknown("resource class", request.classes)
-        return [
-            *(("trait", name) for name in self.names.find_unknown("trait", traits)),
-            *(("resource class", name) for name in classes),
-        ]
-
     def _judge_request(self, asked: _Request, fit: FlavorFit, aggregate_names: Mapping[str, str]) -> _Verdict:
         if not self.cloud.roots:
             return _Verdict(Reason.NO_HOST)
@@ -510,14 +494,21 @@ class _Judge:
             if does_fit is None:
                 text = "its groups have too many combinations to tell whether it fits on a host"
                 return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
-            if not does_fit:
+            if not does_fit and not number:
                 text = f"fits on no empty host: {_name_limit(fit.empty, asked.own)}"
-                if number:
-                    last = lasting[number - 1]
-                    conditions = last.describe(partial(name_aggregates, names=aggregate_names))
-                    text = (
-                        f"fits on no empty host that nova's filters leave; {last.name} removes the last: "
-                        f"{conditions}{self._describe_doubt(last)}"
+                return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
+            if not does_fit:
+                last = lasting[number - 1]
+                conditions = last.describe(partial(name_aggregates, names=aggregate_names))
+                text = (
+                    "fits on no empty host that nova's filters leave; "
+                    f"{last.name} removes the last: {conditions}"
+                )
+                # a filter without a switch is always called, unless nova is too old to have it
+                has_trait = self.cloud.snapshot.with_any_trait
+                if last.name not in SWITCHES and not all(map(has_trait, last.root.required)):
+                    text += (
+                        "; no host reports it, and a nova that is older than this filter does not ask for it"
                     )
                 return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
         best = fit.find_best(add_filters(asked.own, lasting))
@@ -532,13 +523,6 @@ class _Judge:
             text = f"fits on no host now: {self._name_shortage(request, fit)}"
             return _Verdict(Reason.FULL, (*found, (Reason.FULL, text)), best)
         return _Verdict("fits", found, best)
-
-    def _describe_doubt(self, asked: Asked) -> str:
-        """Return that nova may not have a filter, if it is always called and no host has what it requires."""
-        has_trait = self.cloud.snapshot.with_any_trait
-        if asked.name in SWITCHES or all(has_trait(any_of) for any_of in asked.root.required):
-            return ""
-        return "; no host reports it, and a nova that is older than this filter does not ask for it"
 
     def _name_shortage(self, request: CandidateRequest, fit: FlavorFit) -> str:
         """Return what no host that suits a request has free."""

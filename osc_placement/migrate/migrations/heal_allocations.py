@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from osc_placement import microversion
@@ -57,7 +57,7 @@ from osc_placement.migrate.nova.hosts import (
 )
 from osc_placement.migrate.nova.ports import PORT_CLASSES
 from osc_placement.migrate.nova.shard import WHOLE, Shard
-from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
 NAME = "heal-allocations"
@@ -95,14 +95,7 @@ class HealAllocations:
         problems += [*find_lost_cells(context.source, hosts), *moves.problems]
         problems += find_strangers(hosts, self.hosts)
         seen: set[str] = set()
-        for cell in hosts.readable_cells:
-            if cell.uuid not in moves.unreadable:
-                try:
-                    instances = healer.count(context.source.iterate_instances(cell))
-                    healer.judge_all(cell, self._choose(instances, seen))
-                except Unreadable as error:
-                    # those of a doubtful cell were read before
-                    problems += [error.problem] if error.problem not in problems else []
+        healer.judge_cells(context.source, lambda _, instances: self._choose(instances, seen), problems)
         is_complete = not any(problem.reason is Reason.UNKNOWN for problem in problems)
         missing = sorted(self.instances - seen)
         problems += judge_strangers("instance", missing, is_complete=is_complete)
@@ -208,7 +201,7 @@ class Healer:
     ) -> None:
         self._cloud = cloud
         self._ledger = Ledger(cloud)
-        self._nodes = hosts.by_place
+        self._hosts, self._nodes = hosts, hosts.by_place
         self._moves = moves
         self._reach: dict[str, frozenset[str]] = {}
         self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
@@ -237,6 +230,25 @@ class Healer:
         is_read = self._network is not None and self._network.unknown is None
         return check_ports(self._placed, self._with_port) if is_read else []
 
+    def judge_cells(
+        self,
+        source: Source,
+        choose: Callable[[Cell, Iterable[Instance]], Iterable[Instance]],
+        problems: list[Problem],
+    ) -> None:
+        """Read the cells one after the other, and judge those of their instances that ``choose`` yields.
+
+        Add a problem for each cell that cannot be read.
+        """
+        for cell in self._hosts.readable_cells:
+            if cell.uuid in self._moves.unreadable:
+                continue
+            try:
+                self.judge_all(cell, choose(cell, self.count(source.iterate_instances(cell))))
+            except Unreadable as error:
+                # those of a doubtful cell were read before
+                problems += [error.problem] if error.problem not in problems else []
+
     def count(self, instances: Iterable[Instance]) -> Iterator[Instance]:
         """Yield instances, and count those on hosts and those of them that have a port."""
         devices = self._network.devices if self._network else ()
@@ -247,10 +259,9 @@ class Healer:
             yield instance
 
     def judge_all(self, cell: Cell, instances: Iterable[Instance]) -> None:
-        """Plan or report whatever is not as it should be with the instances of a cell."""
+        """Plan or report whatever is not as it should be with these instances of a cell."""
         for instance in instances:
-            problem = self._judge(cell, instance)
-            if problem:
+            if problem := self._judge(cell, instance):
                 self.problems.append(problem)
 
     def find_node(self, cell: Cell, instance: Instance) -> ComputeNode | None:
@@ -304,8 +315,10 @@ class Healer:
         if node.is_bare_metal:
             inventories = self._cloud.records[node.uuid].inventories or {}
             claim = claim_of_node(claim, (held or {}).get(node.uuid, {}), inventories)
-        if instance.image is None and (choice := self._find_choice(node.uuid)):
-            text = f"nova does not show the properties of its image, which may ask for {choice}"
+        reach = self._reach_of(node.uuid) if instance.image is None else ()
+        choice = [name for name in _OF_IMAGES if any(self._cloud.inventory(uuid, name) for uuid in reach)]
+        if choice:
+            text = f"nova does not show the properties of its image, which may ask for {' or '.join(choice)}"
             return _problem(Reason.NO_CLAIM, instance, text)
         if held:
             wrong = self._compare(instance, held, claim, node.uuid)
@@ -321,31 +334,27 @@ class Healer:
         if profile and sum_claims(held).keys() <= claim.keys() | PORT_CLASSES:
             text = f"its flavor has the device profile {profile}, and only Cyborg knows its resources"
             return _problem(Reason.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
+        granted, known = set[str](), "only neutron knows how much"
+        if self._network and not self._network.unknown:
+            ports = self._network.ports.get(instance.uuid, ())
+            granted = {UNREADABLE_PORT, *(uuid for port in ports for uuid in port.granted.values())}
+            known = "neutron shows no port with these"
         # what nova's databases say of ports may be more than neutron shows
-        if missing := instance.ports - held.keys() - self._find_granted(instance):
+        if missing := instance.ports - held.keys() - granted:
             names = ", ".join(sorted(map(self._cloud.name, missing)))
-            known = (
-                "neutron shows no port with these"
-                if self._network and not self._network.unknown
-                else "only neutron knows how much"
-            )
             text = f"its ports hold resources of {names}, and {known}"
             return _problem(Reason.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         return None
-
-    def _find_granted(self, instance: Instance) -> frozenset[str]:
-        """Return the providers that the binding profiles of an instance's ports name in neutron."""
-        if self._network is None or self._network.unknown:
-            return frozenset()
-        ports = self._network.ports.get(instance.uuid, ())
-        return frozenset((UNREADABLE_PORT, *(uuid for port in ports for uuid in port.granted.values())))
 
     def _complete(
         self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
     ) -> Problem | None:
         """Plan what an instance does not hold of its claim and of what its ports ask for."""
         try:
-            ports = self._judge_ports(instance, held, claim, node)
+            ports = self._ports.judge(instance, held, claim, node) if self._ports else PortClaims()
+            if ports.missing and instance.uuid in self._moves.moving:
+                text = "it is moving, and its ports ask for resources of one of two hosts"
+                return _problem(Reason.PORT, instance, text)
             placed = {} if held else self._ledger.place(claim, node)
         except Unclear as error:
             return _problem(error.reason, instance, str(error))
@@ -367,17 +376,6 @@ class Healer:
         elif ports.missing:
             self.incomplete[instance.uuid] = ports.missing
         return None
-
-    def _judge_ports(
-        self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
-    ) -> PortClaims:
-        """Compare the ports of an instance with what it holds; raise Unclear or Unplaceable."""
-        if self._ports is None:
-            return PortClaims()
-        found = self._ports.judge(instance, held, claim, node)
-        if found.missing and instance.uuid in self._moves.moving:
-            raise Unclear(Reason.PORT, "it is moving, and its ports ask for resources of one of two hosts")
-        return found
 
     def choose_grants(self, changing: Collection[str]) -> dict[str, tuple[Grant, ...]]:
         """Return the grants of instances that hold what they should once these instances are changed.
@@ -430,7 +428,13 @@ class Healer:
 
         PERF: computed once for identical instances; for 10,000 of one flavor it took a fifth of the time.
         """
-        key = _describe_claim(instance)
+        flavor = instance.flavor
+        key: Hashable = instance.flavor_error
+        if flavor is not None:
+            sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb, flavor.ephemeral_gb, flavor.swap_mb)
+            image = tuple(sorted((instance.image or {}).items()))
+            # as they stand: of two of one group that say the same the later one wins
+            key = sizes, tuple(flavor.extra_specs.items()), image, instance.volume_root
         if key not in self._claims:
             try:
                 self._claims[key] = claim_of(instance)
@@ -441,30 +445,10 @@ class Healer:
             raise claim
         return claim
 
-    def _find_choice(self, node: str) -> str:
-        """Return the classes on the host that an image may ask for."""
-        reach = self._reach_of(node)
-        return " or ".join(
-            resource
-            for resource in _OF_IMAGES
-            if any(self._cloud.inventory(uuid, resource) for uuid in reach)
-        )
-
     def _reach_of(self, node: str) -> frozenset[str]:
         if node not in self._reach:
             self._reach[node] = frozenset(self._cloud.reach(node))
         return self._reach[node]
-
-
-def _describe_claim(instance: Instance) -> Hashable:
-    """Return everything that determines the claim of an instance."""
-    flavor = instance.flavor
-    if flavor is None:
-        return instance.flavor_error
-    sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb, flavor.ephemeral_gb, flavor.swap_mb)
-    image = tuple(sorted((instance.image or {}).items()))
-    # as they stand: of two of one group that say the same the later one wins
-    return sizes, tuple(flavor.extra_specs.items()), image, instance.volume_root
 
 
 def _format(amounts: Mapping[str, int], resources: Iterable[str]) -> str:

@@ -128,8 +128,13 @@ class PortJudge:
                 text = f"whether its ports ask for resources is unknown, as {self._network.unknown}"
                 raise Unclear(Reason.UNKNOWN, text)
             return PortClaims()
+        held_classes = {resource for _, resource, _ in iterate_amounts(held)}
         for port in ports:
-            self._check(port, held, claim)
+            if port.error:
+                raise Unclear(Reason.UNKNOWN, f"port {port.uuid}: {port.error}")
+            if port.device_profile and held_classes <= claim.keys() | PORT_CLASSES:
+                text = f"its port {port.uuid} has the device profile {port.device_profile}"
+                raise Unclear(Reason.DEVICE, f"{text}, and only Cyborg knows its resources")
         asked = [_Asked(port, group) for port in ports for group in port.groups]
         classes = PORT_CLASSES.union(*(each.group.resources for each in asked))
         if both := sorted(classes & claim.keys()):
@@ -139,16 +144,12 @@ class PortJudge:
             if asked:
                 raise Unclear(Reason.PORT, text)
             return PortClaims()
-        return self._compare(instance, asked, _pick(held, tree, classes), node)
-
-    def _check(self, port: Port, held: Claims, claim: Mapping[str, int]) -> None:
-        """Raise Unclear if what a port asks for is not known."""
-        if port.error:
-            raise Unclear(Reason.UNKNOWN, f"port {port.uuid}: {port.error}")
-        held_classes = {resource for _, resource, _ in iterate_amounts(held)}
-        if port.device_profile and held_classes <= claim.keys() | PORT_CLASSES:
-            text = f"its port {port.uuid} has the device profile {port.device_profile}"
-            raise Unclear(Reason.DEVICE, f"{text}, and only Cyborg knows its resources")
+        spare = {
+            uuid: {resource: amount for resource, amount in held[uuid].items() if resource in classes}
+            for uuid in tree
+            if uuid in held
+        }
+        return self._compare(instance, asked, spare, node)
 
     def _compare(
         self, instance: Instance, asked: Sequence[_Asked], spare: dict[str, dict[str, int]], node: str
@@ -195,7 +196,10 @@ class PortJudge:
             for each, provider in found.items():
                 _add(missing, provider, each.group.resources)
         grants = _make_grants(providers)
-        surplus = {uuid: left for uuid, amounts in spare.items() if (left := _drop_zeros(amounts))}
+        left = {
+            uuid: {name: amount for name, amount in each.items() if amount} for uuid, each in spare.items()
+        }
+        surplus = {uuid: amounts for uuid, amounts in left.items() if amounts}
         return PortClaims({uuid: dict(amounts) for uuid, amounts in missing.items()}, surplus, grants)
 
     def _take_all(self, providers: Mapping[_Asked, str], spare: dict[str, dict[str, int]]) -> list[_Asked]:
@@ -207,9 +211,15 @@ class PortJudge:
         lacking = []
         ordered = sorted(providers, key=lambda each: sum(each.group.resources.values()))
         while ordered:
-            each = next(
-                (each for each in ordered if _is_exact(each, spare.get(providers[each], {}))), ordered[0]
+            exact = (
+                each
+                for each in ordered
+                if all(
+                    spare.get(providers[each], {}).get(name) == amount
+                    for name, amount in each.group.resources.items()
+                )
             )
+            each = next(exact, ordered[0])
             ordered.remove(each)
             if not self._take(each, providers[each], spare):
                 lacking.append(each)
@@ -333,27 +343,9 @@ def _make_grants(providers: Mapping[_Asked, str]) -> tuple[Grant, ...]:
     )
 
 
-def _pick(held: Claims, providers: Sequence[str], classes: frozenset[str]) -> dict[str, dict[str, int]]:
-    """Return what is held of these providers and classes."""
-    return {
-        uuid: {resource: amount for resource, amount in held[uuid].items() if resource in classes}
-        for uuid in providers
-        if uuid in held
-    }
-
-
-def _is_exact(asked: _Asked, held: Mapping[str, int]) -> bool:
-    """Return whether as much is held of a provider as a group asks for, of each of its classes."""
-    return all(held.get(name) == amount for name, amount in asked.group.resources.items())
-
-
 def _add(claims: dict[str, dict[str, int]], provider: str, amounts: Mapping[str, int]) -> None:
     for resource, amount in amounts.items():
         claims[provider][resource] += amount
-
-
-def _drop_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {resource: amount for resource, amount in amounts.items() if amount}
 
 
 def _format(amounts: Mapping[str, int]) -> str:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import enum
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -224,6 +224,7 @@ class Providers:
         suspects = [uuid for uuid in suspects if uuid in chosen]
         judge = Judge(nova, cloud, is_named=bool(self.names))
         judge.judge_all(suspects, self.shard)
+        # of all shards together, if these are limited
         whole = judge
         if self.max_removals is None and self.shard != WHOLE:
             whole = Judge(nova, cloud, is_named=bool(self.names))
@@ -233,24 +234,18 @@ class Providers:
         problems = [
             each for each in nova.problems if each.reason is Reason.UNKNOWN or self.shard.has(each.subject)
         ]
-        problems += [*judge.problems, *(self._limit(judge, whole, cloud) if changes else ())]
-        assessment = Assessment(plan_staged("stale providers", changes), problems, cloud.names)
-        return Survey(judge.judged, judge.repairs, assessment)
-
-    def _limit(self, judge: Judge, whole: Judge, cloud: AllocationView) -> Iterator[Problem]:
-        """Yield a problem if more providers would be deleted than may be.
-
-        :param whole: the judge of all shards together, if these are limited
-        """
+        problems += judge.problems
         number, of_all = (sum(each.kind is Kind.STALE for each in of.judged) for of in (judge, whole))
         most = limit_removals(self.max_removals, len(cloud.hosts))
-        if of_all > most:
+        if changes and of_all > most:
             text = (
                 f"{of_all} providers would be deleted, more than the {most} that are allowed without an "
                 f"option; if nova has none of their hosts any more, add --max-removals {number} to this "
                 "command, and if it has, check [api_database]/connection and nova-manage cell_v2 list_cells"
             )
-            yield Problem(Reason.TOO_MANY, NAME, text)
+            problems.append(Problem(Reason.TOO_MANY, NAME, text))
+        assessment = Assessment(plan_staged("stale providers", changes), problems, cloud.names)
+        return Survey(judge.judged, judge.repairs, assessment)
 
 
 @dataclass
@@ -521,7 +516,12 @@ class Judge:
             after = replace(_NOTHING, identity=identity, traits=traits, aggregates=aggregates)
             steps.append(Change(new, _NOTHING, after))
         else:
-            steps += _complete(right, traits, aggregates)
+            # a provider without inventories was not reported by nova-compute, and gets all traits
+            added = traits - find_managed(traits) if right.inventories else traits
+            had, was_in = right.traits or frozenset(), right.aggregates or frozenset()
+            before = ProviderState(traits=had, aggregates=was_in)
+            after = ProviderState(traits=had | added, aggregates=was_in | aggregates)
+            steps += [Change(new, before, after)] if before != after else []
         for uuid in self._children(old.uuid):
             child = self._cloud.records[uuid].provider
             if child.parent_provider_uuid == old.uuid:
@@ -662,15 +662,3 @@ def _identify(provider: Provider, name: str, parent: str | None) -> Change:
     before = describe_identity(provider.name, provider.parent_provider_uuid)
     after = describe_identity(name, parent)
     return Change(provider, ProviderState(identity=before), ProviderState(identity=after))
-
-
-def _complete(right: ProviderRecord, traits: frozenset[str], aggregates: frozenset[str]) -> list[Change]:
-    """Return the change that adds aggregates and custom traits of the old provider to the right one.
-
-    If the right provider has no inventories, nova-compute has not reported it, and it gets all traits.
-    """
-    traits -= find_managed(traits) if right.inventories else frozenset()
-    had, was_in = right.traits or frozenset(), right.aggregates or frozenset()
-    before = ProviderState(traits=had, aggregates=was_in)
-    after = ProviderState(traits=had | traits, aggregates=was_in | aggregates)
-    return [Change(right.provider, before, after)] if before != after else []

@@ -939,7 +939,7 @@ def test_repair_that_only_leaves_the_old_provider_says_so(
     def refuse(*_):
         raise ReshapeRefused("h1 got inventories again")
 
-    monkeypatch.setattr(repair, "_plan_removal", refuse)
+    monkeypatch.setattr(repair, "read_state", refuse)
     done = migrate("providers", "--repair")
     assert done.returncode == 3
     assert (
