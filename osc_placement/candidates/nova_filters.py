@@ -178,6 +178,11 @@ def ask_filters(boot: Boot, options: Options | None, forced: Collection[str] = (
     return found
 
 
+def list_applied(asked: Iterable[Asked]) -> list[Asked]:
+    """Return the filters that ask for something."""
+    return [one for one in asked if one.state is State.APPLIED]
+
+
 def _describe_unknown(traits: Collection[str]) -> str:
     return f"the placement service has no trait {' or '.join(sorted(traits))}"
 

@@ -33,6 +33,7 @@ from osc_placement.candidates.nova_filters import (
     State,
     ask_filters,
     describe_owner_gap,
+    list_applied,
     name_aggregates,
     needs_aggregates,
 )
@@ -84,7 +85,7 @@ class NovaRequest:
     @property
     def applied(self) -> list[Asked]:
         """Return the filters that ask for something."""
-        return [one for one in self.asked if one.state is State.APPLIED]
+        return list_applied(self.asked)
 
     def rows(self, *, is_table: bool) -> list[tuple[str, str, str]]:
         """Return a row for each filter; in a table, many aggregates are counted."""

@@ -44,6 +44,7 @@ from osc_placement.candidates.nova_filters import (
     add_filters,
     ask_filters,
     describe_owner_gap,
+    list_applied,
     name_aggregates,
     needs_aggregates,
 )
@@ -345,7 +346,7 @@ class _Filters:
         for one in asked:
             if one.unknown:
                 self._unknown_traits[one.name] = self._unknown_traits.get(one.name, frozenset()) | one.unknown
-        return [one for one in asked if one.state is State.APPLIED]
+        return list_applied(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,30 +489,31 @@ class _Judge:
         if not self.cloud.roots:
             return _Verdict(Reason.NO_HOST)
         lasting = asked.lasting
-        # the filters are in nova's order
-        for number in range(len(lasting) + 1):
-            does_fit = fit.fits_empty(add_filters(asked.own, lasting[:number]))
+        filtered = add_filters(asked.own, lasting)
+        if not fit.fits_empty(filtered):
+            # the filters are in nova's order: find the first after which it does not fit
+            fits = (
+                (number, fit.fits_empty(add_filters(asked.own, lasting[:number])))
+                for number in range(len(lasting) + 1)
+            )
+            number, does_fit = next(each for each in fits if not each[1])
             if does_fit is None:
                 text = "its groups have too many combinations to tell whether it fits on a host"
                 return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
-            if not does_fit and not number:
-                text = f"fits on no empty host: {_name_limit(fit.empty, asked.own)}"
-                return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
-            if not does_fit:
+            text = f"fits on no empty host: {_name_limit(fit.empty, asked.own)}"
+            if number:
                 last = lasting[number - 1]
                 conditions = last.describe(partial(name_aggregates, names=aggregate_names))
-                text = (
-                    "fits on no empty host that nova's filters leave; "
-                    f"{last.name} removes the last: {conditions}"
-                )
+                text = "fits on no empty host that nova's filters leave; "
+                text += f"{last.name} removes the last: {conditions}"
                 # a filter without a switch is always called, unless nova is too old to have it
                 has_trait = self.cloud.snapshot.with_any_trait
                 if last.name not in SWITCHES and not all(map(has_trait, last.root.required)):
                     text += (
                         "; no host reports it, and a nova that is older than this filter does not ask for it"
                     )
-                return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
-        best = fit.find_best(add_filters(asked.own, lasting))
+            return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
+        best = fit.find_best(filtered)
         waste = _describe_waste(best, self.most_unused) if best is not None else ""
         found = ((Reason.WASTE, waste),) if waste else ()
         request = add_filters(asked.own, asked.asked)

@@ -443,6 +443,27 @@ def test_flavor_with_numbered_groups_is_judged_by_what_it_leaves_unused():
     assert text.endswith(" where resources1 and resources2 run out: at least 1 fits on h1, its best host")
 
 
+def test_request_that_fits_is_not_tried_without_each_of_the_filters(monkeypatch):
+    """Which filter removes the last host is asked only if there is none left."""
+    tried = []
+    fits_empty = FlavorFit.fits_empty
+
+    def record(self, request):
+        tried.append(request.root.names)
+        return fits_empty(self, request)
+
+    monkeypatch.setattr(FlavorFit, "fits_empty", record)
+    trait = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
+    traits = (*TPM, trait)
+    source = Source([flavor(**{"hw:tpm_version": "2.0"})])
+    for reported, states, tries in ((traits, ["fits"], 1), (TPM, [Reason.NO_HOST], 3)):
+        tried.clear()
+        host = node("h1", traits=reported, VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+        assert [each.state for each in survey(source, host, traits=traits).flavors] == states
+        assert len(tried) == tries
+        assert trait in tried[0]
+
+
 def test_search_that_is_too_long_on_the_hosts_as_they_are_is_unknown(monkeypatch):
     """It is not known whether a host takes the flavor."""
     monkeypatch.setattr(FlavorFit, "fits_now", lambda *_: None)
