@@ -466,8 +466,7 @@ class Headroom:
         common_traits = Traits()
         if same_traits:
             if of_root:
-                like = self._like(root_traits)
-                root = Traits((*root.required, *like.required), (*root.forbidden, *like.forbidden))
+                root = root.plus(self._like(root_traits))
             required = self._like(pool_traits - root_traits).required
             common_traits = Traits(required, self._like(root_traits | pool_traits).forbidden)
         groups = [Group(UNNAMED, dict(common), common_traits, membership)] if common else []

@@ -215,13 +215,10 @@ def add_filters(request: CandidateRequest, asked: Iterable[Asked]) -> CandidateR
     """Return a request with the conditions that filters add; those on aggregates are of the unnamed group."""
     root, groups = request.root, list(request.groups)
     for one in asked:
-        root = Traits(root.required + one.root.required, root.forbidden + one.root.forbidden)
-        more = one.membership
+        root = root.plus(one.root)
         for place, group in enumerate(groups):
             if not group.one_provider:
-                own = group.membership
-                both = Membership(own.required + more.required, own.forbidden + more.forbidden)
-                groups[place] = replace(group, membership=both)
+                groups[place] = replace(group, membership=group.membership.plus(one.membership))
     return replace(request, root=root, groups=groups)
 
 

@@ -7,8 +7,8 @@ The messages of `BadQuery` are those of openstack-placement, because clients sho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from osc_placement import codes, microversion
 from osc_placement.microversion import Version
@@ -45,6 +45,12 @@ class _Condition:
     def names(self) -> frozenset[str]:
         """Return every name."""
         return self.unwanted.union(*self.required)
+
+    def plus(self, other: Self) -> Self:
+        """Return the condition that holds where both do."""
+        return replace(
+            self, required=self.required + other.required, forbidden=self.forbidden + other.forbidden
+        )
 
 
 class Membership(_Condition):

@@ -256,11 +256,8 @@ def _require(more: Traits | Membership, scope: Scope) -> Scope:
     """Return a scope with further conditions on traits or aggregates."""
     group = scope.group
     if isinstance(more, Traits):
-        traits = Traits(group.traits.required + more.required, group.traits.forbidden + more.forbidden)
-        return replace(scope, group=replace(group, traits=traits))
-    known = group.membership
-    membership = Membership(known.required + more.required, known.forbidden + more.forbidden)
-    return replace(scope, group=replace(group, membership=membership))
+        return replace(scope, group=replace(group, traits=group.traits.plus(more)))
+    return replace(scope, group=replace(group, membership=group.membership.plus(more)))
 
 
 def _names(sets: Sets) -> str:
