@@ -122,7 +122,18 @@ def _count(snapshot: Snapshot, request: CandidateRequest, roots: Iterable[int]) 
         for name in shared
     }
     fits = [supply.fit for supply in supplies]
-    total = sum(_hand_out(supply, pools) for supply in supplies)
+    total = 0
+    for supply in supplies:
+        # after what was already taken from the pools
+        drawn = {
+            name: pool.take(frozenset(supply.shared[name]), supply.fit.count - supply.own[name])
+            for name, pool in pools.items()
+        }
+        count = min([supply.fit.count, *(supply.own[name] + amount for name, amount in drawn.items())])
+        for name, pool in pools.items():
+            needed = max(0, count - supply.own[name])
+            pool.give_back(frozenset(supply.shared[name]), drawn[name] - needed)
+        total += count
     # numbered groups are not counted on what is shared with a tree from outside
     classes = {name for plan in named for name in plan.group.resources}
     is_exact = all(fit.exact for fit in fits) and not any(
@@ -175,19 +186,6 @@ def _sum_counts(nodes: Iterable[Node], resource_class: str, amount: int) -> int:
     """Return how often an amount of a class fits on the providers."""
     stocks = [node.stocks[resource_class] for node in nodes if resource_class in node.stocks]
     return sum(stock.inventory.how_many(amount, stock.used) for stock in stocks)
-
-
-def _hand_out(supply: _Supply, pools: Mapping[str, Pools]) -> int:
-    """Return how often the request fits on the tree, after what was already taken from the pools."""
-    drawn = {
-        name: pool.take(frozenset(supply.shared[name]), supply.fit.count - supply.own[name])
-        for name, pool in pools.items()
-    }
-    count = min([supply.fit.count, *(supply.own[name] + amount for name, amount in drawn.items())])
-    for name, pool in pools.items():
-        needed = max(0, count - supply.own[name])
-        pool.give_back(frozenset(supply.shared[name]), drawn[name] - needed)
-    return count
 
 
 def _limit(

@@ -24,7 +24,7 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
 from osc_placement.candidates.fit import HostFit, count_request
 from osc_placement.candidates.match import having
-from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.node import Node
 from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.candidates.search import STEPS, search
 from osc_placement.candidates.sets import slots_in
@@ -59,7 +59,12 @@ class FlavorFit:
         for request in requests:
             named |= request.classes | request.aggregates | request.root.names
             named.update(*(group.traits.names for group in request.groups))
-        self.empty = _choose_kinds(cloud, named)
+        kinds: dict[Hashable, Sequence[Node]] = {}
+        for root in cloud.roots:
+            tree = cloud.tree_of(root.uuid)
+            kinds.setdefault(_kind_of(cloud, root, tree, named), tree)
+        first = (node for tree in kinds.values() for node in tree)
+        self.empty = CloudView(replace(cloud.records[node.uuid], usages={}) for node in first)
 
     def fits_now(self, request: CandidateRequest) -> bool | None:
         """Return whether a host takes the request as it is; None if the search was too long to tell."""
@@ -118,31 +123,20 @@ def _measure(fit: HostFit, amounts: Mapping[str, int]) -> BestHost:
     unused = {}
     for name, amount in amounts.items():
         own = [node.stocks[name] for node in fit.providers if name in node.stocks and not node.shares]
-        there = sum(map(_count_real, own))
+        # without overcommitment
+        there = sum(
+            min(stock.inventory.total - stock.inventory.reserved, stock.inventory.capacity) for stock in own
+        )
         if there > 0:
             unused[name] = max(0.0, 1 - fit.count * amount / there)
     return BestHost(fit.host, fit.count, fit.limits, unused, fit.exact)
 
 
-def _count_real(stock: Stock) -> int:
-    """Return how much of an inventory is there without overcommitment, and can be allocated."""
-    inventory = stock.inventory
-    return min(inventory.total - inventory.reserved, inventory.capacity)
-
-
-def _choose_kinds(cloud: CloudView, named: Collection[str]) -> CloudView:
-    """Return a cloud with the first tree of each kind, of which nothing is used.
+def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node], named: Collection[str]) -> Hashable:
+    """Return what is equal for trees that stand for each other.
 
     :param named: the traits, classes and aggregates that count
     """
-    kinds: dict[Hashable, Sequence[Node]] = {}
-    for root in cloud.roots:
-        tree = cloud.tree_of(root.uuid)
-        kinds.setdefault(_kind_of(cloud, root, tree, named), tree)
-    return CloudView(replace(cloud.records[node.uuid], usages={}) for tree in kinds.values() for node in tree)
-
-
-def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node], named: Collection[str]) -> Hashable:
     if any(node.shares for node in tree):
         # whom it shares with is in no other tree
         return root.uuid

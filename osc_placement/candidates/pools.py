@@ -34,7 +34,15 @@ class Pools:
             path = self._find_path(group)
             if path is None:
                 break
-            got += self._draw(path, wanted - got)
+            # each group on the path draws on its own step's pool in place of that of the step before
+            moved = [(taker, before[1]) for before, (taker, _) in itertools.pairwise(path)]
+            amount = min(wanted - got, self._left[path[-1][1]], *(self._drawn[key] for key in moved))
+            for key in moved:
+                self._drawn[key] -= amount
+            for key in path:
+                self._drawn[key] = self._drawn.get(key, 0) + amount
+            self._left[path[-1][1]] -= amount
+            got += amount
         return got
 
     def give_back(self, group: PoolGroup, amount: int) -> None:
@@ -68,16 +76,3 @@ class Pools:
                         came[alternative] = (other, pool)
                         waiting.append(alternative)
         return None
-
-    def _draw(self, path: list[tuple[PoolGroup, str]], wanted: int) -> int:
-        """Draw along a path: each group on it draws on its own step's pool in place of that of the step
-        before.
-        """
-        moved = [(group, before[1]) for before, (group, _) in itertools.pairwise(path)]
-        amount = min(wanted, self._left[path[-1][1]], *(self._drawn[key] for key in moved))
-        for key in moved:
-            self._drawn[key] -= amount
-        for key in path:
-            self._drawn[key] = self._drawn.get(key, 0) + amount
-        self._left[path[-1][1]] -= amount
-        return amount
