@@ -35,12 +35,23 @@ def capacity_page(cloud: CloudView, rows: Rows, origin: Origin | None = None) ->
     labels = [column.replace("_", " ") for column in rows.columns]
     kinds = [_kind_of(rows, index) for index in range(len(labels))]
     words = " or ".join(label for label, kind in zip(labels, kinds, strict=True) if kind in ("name", "text"))
+    # a name is in a row for each class, so texts are there once and have numbers
+    texts: dict[str, int] = {}
+
+    def encode(kind: Kind, value: Any) -> Any:
+        if kind in ("name", "text"):
+            return texts.setdefault(printable(str(value)), len(texts))
+        # page.js makes the percentage, and has no other use for this column
+        return None if kind == "percent" or value == "" else value
+
+    encoded = [[encode(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in rows.values]
     contents = Contents(
         heading="In numbers",
         data={
             "filter": f"rows by {words}",
             "columns": [{"label": label, "kind": kind} for label, kind in zip(labels, kinds, strict=True)],
-            **_number_texts(rows, kinds),
+            "texts": list(texts),
+            "rows": encoded,
             "totals": rows.totals,
         },
         plain_columns=labels,
@@ -62,20 +73,6 @@ def _kind_of(rows: Rows, index: int) -> Kind:
         return "percent"
     types = {type(row[index]) for row in rows.values if row[index] != ""}
     return "number" if types and types <= {int, float} else "text"
-
-
-def _number_texts(rows: Rows, kinds: Sequence[Kind]) -> dict[str, Any]:
-    """Return the texts, and the rows with the numbers of their texts: a name is in a row for each class."""
-    numbers: dict[str, int] = {}
-
-    def encode(kind: Kind, value: Any) -> Any:
-        if kind in ("name", "text"):
-            return numbers.setdefault(printable(str(value)), len(numbers))
-        # page.js makes the percentage, and has no other use for this column
-        return None if kind == "percent" or value == "" else value
-
-    values = [[encode(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in rows.values]
-    return {"texts": list(numbers), "rows": values}
 
 
 def _format_cell(columns: Sequence[str], row: tuple[Any, ...], index: int, kind: Kind) -> str:

@@ -100,12 +100,22 @@ def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin |
     script = package.joinpath("page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     panels = "\n".join(_class_panel(cloud, resource_class) for resource_class in cloud.classes)
+    about = ""
+    if origin:
+        time = f"{origin.time:%Y-%m-%d %H:%M:%S} {origin.time.tzname() or ''}".rstrip()
+        rows = {
+            "Cloud": text(origin.cloud),
+            "Read": f'<time datetime="{origin.time.isoformat(timespec="seconds")}">{text(time)}</time>',
+            "Command": f"<code>{text(origin.command)}</code>",
+        }
+        terms = "".join(f"<div><dt>{term}</dt><dd>{value}</dd></div>" for term, value in rows.items())
+        about = f'<dl class="origin">{terms}</dl>'
     # no text in it can end the script: without "<", it has neither tags nor comments of HTML
     data = json.dumps({"levels": [MIDDLE, HIGH], **contents.data}, ensure_ascii=False, separators=(",", ":"))
     return _PAGE.substitute(
         title=text(title),
         subtitle=text(describe_size(cloud)),
-        origin=_format_origin(origin) if origin else "",
+        origin=about,
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         style=package.joinpath("page.css").read_text("utf-8"),
         panels=(
@@ -127,20 +137,6 @@ def describe_size(cloud: CloudView) -> str:
     return (
         f"{_count(len(cloud.nodes), 'resource provider')} in {_count(len(cloud.roots), 'tree')}, "
         f"{len(cloud.classes):,} resource class{'' if len(cloud.classes) == 1 else 'es'}"
-    )
-
-
-def _format_origin(origin: Origin) -> str:
-    time = f"{origin.time:%Y-%m-%d %H:%M:%S} {origin.time.tzname() or ''}".rstrip()
-    rows = {
-        "Cloud": text(origin.cloud),
-        "Read": f'<time datetime="{origin.time.isoformat(timespec="seconds")}">{text(time)}</time>',
-        "Command": f"<code>{text(origin.command)}</code>",
-    }
-    return (
-        '<dl class="origin">'
-        + "".join(f"<div><dt>{term}</dt><dd>{value}</dd></div>" for term, value in rows.items())
-        + "</dl>"
     )
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from osc_placement.candidates.cloud import CloudView
@@ -56,8 +56,12 @@ def _make_data(cloud: CloudView) -> Mapping[str, Any]:
     kinds: dict[tuple[str, int, str], int] = {}
     sets: dict[tuple[str, ...], int] = {}
     numbers: dict[str, int] = {}
+    roots: dict[str, str] = {}
+    with_class: set[tuple[str, str]] = set()
     providers = []
     for node, parent in _walk(cloud):
+        root = roots[node.uuid] = node.uuid if parent is None else roots[parent.uuid]
+        with_class.update((root, name) for name in node.stocks)
         stocks: list[int] = []
         for name, stock in node.stocks.items():
             kind = (printable(name), stock.capacity, describe_terms(stock).strip("()"))
@@ -73,9 +77,12 @@ def _make_data(cloud: CloudView) -> Mapping[str, Any]:
             ]
         )
         numbers[node.uuid] = len(numbers)
+    # those that most trees have
+    counts = Counter(name for _, name in with_class)
+    classes = sorted(counts, key=lambda name: (-counts[name], name))[:_COLUMNS]
     return {
         "filter": "trees by name, UUID, class, trait or aggregate",
-        "classes": [printable(name) for name in _choose_classes(cloud)],
+        "classes": [printable(name) for name in sorted(classes)],
         "kinds": list(kinds),
         "sets": list(sets),
         "providers": providers,
@@ -97,14 +104,3 @@ def _walk(cloud: CloudView, most: int | None = None) -> Iterator[tuple[Node, Nod
         yield node, parent
         left -= 1
         waiting.extend((child, node) for child in reversed(cloud.children(node)))
-
-
-def _choose_classes(cloud: CloudView) -> Sequence[str]:
-    """Return the classes that most trees have, sorted by name: those with a column."""
-    roots: dict[str, str] = {}
-    found: set[tuple[str, str]] = set()
-    for node, parent in _walk(cloud):
-        root = roots[node.uuid] = node.uuid if parent is None else roots[parent.uuid]
-        found.update((root, name) for name in node.stocks)
-    counts = Counter(name for _, name in found)
-    return sorted(sorted(counts, key=lambda name: (-counts[name], name))[:_COLUMNS])
