@@ -23,7 +23,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == [_ASK]:
-        return _answer_bash(*words[2:]) if words[1] == "bash" else _answer_zsh(*words[2:])
+        if words[1] == "bash":
+            return _answer_bash(*words[2:])
+        # unquoted, each with its description after a tab
+        from osc_placement.completion import programs
+
+        *line, text = words[2:]
+        answer = programs.complete(line, text)
+        for word, description in answer.words.items():
+            print(f"{word}\t{' '.join(description.split())}")
+        return answer.status
     shell = make_parser().parse_args(words).shell
     code = files(__package__).joinpath(f"completion.{shell}").read_text("utf-8")
     # by its whole path, as another environment may be active when it is called
@@ -74,14 +83,3 @@ def _quote(word: str, quote: str, kept: int) -> str:
         # nothing quotes an exclamation mark within double quotes
         return re.sub(r'([\\"`$])', r"\\\1", word).replace("!", "\"'!'\"")
     return re.sub(r"([^\w@%+=:,./-])", r"\\\1", word[kept:])
-
-
-def _answer_zsh(*words: str) -> int:
-    """Print the completions of the last word, unquoted, each with its description after a tab."""
-    from osc_placement.completion import programs
-
-    *line, text = words
-    answer = programs.complete(line, text)
-    for word, description in answer.words.items():
-        print(f"{word}\t{' '.join(description.split())}")
-    return answer.status

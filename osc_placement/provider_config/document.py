@@ -301,7 +301,13 @@ class _Reader:
         for number, value in enumerate(values):
             place = (*path, number)
             if not isinstance(value, dict):
-                self._judge_odd_item(value, place)
+                text = f"must be a mapping of resource classes, not {_show(value)}"
+                # nova looks only whether what is in it are custom names
+                parts = value if isinstance(value, list | str) else [None]
+                if all(isinstance(part, str) and part.startswith(CUSTOM_PREFIX) for part in parts):
+                    self._warn(place, f"{text}; nova loads it, and fails at each update of the provider")
+                else:
+                    self._refuse(place, text)
                 continue
             for name, fields in value.items():
                 inventory = self._read_inventory(name, fields, (*place, str(name)))
@@ -311,15 +317,6 @@ class _Reader:
                     self._warn((*place, name), f"{name} is there twice; nova takes the last one")
                 found[name] = inventory
         return found, bool(values)
-
-    def _judge_odd_item(self, value: object, path: Path) -> None:
-        """Judge an item that is no mapping: nova looks only whether what is in it are custom names."""
-        parts = value if isinstance(value, list | str) else [None]
-        text = f"must be a mapping of resource classes, not {_show(value)}"
-        if all(isinstance(part, str) and part.startswith(CUSTOM_PREFIX) for part in parts):
-            self._warn(path, f"{text}; nova loads it, and fails at each update of the provider")
-        else:
-            self._refuse(path, text)
 
     def _read_inventory(self, name: object, fields: object, path: Path) -> Inventory | None:
         if not self._check_name(name, path, "resource class"):
