@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
 from osc_placement.server.process import limits
@@ -17,9 +17,6 @@ from osc_placement.server.process import limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oslo_config.cfg import ConfigOpts
-
-    from osc_placement.server.db.engine import Database
     from osc_placement.server.process.opening import Sources
     from osc_placement.server.process.tls import Files
 
@@ -84,13 +81,15 @@ def make_parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_shadow(commands)
     actions = _add_group(commands, "db", "look after the database")
-    for name, run, text in (
-        ("sync", _sync, "Make the tables, or bring them up to date."),
-        ("version", _print_version, "Print the version of the schema."),
-        ("stamp", _stamp, "Record a version of the schema without changing the tables."),
-        ("online_data_migrations", _migrate_data, "Repair rows that old releases wrote."),
+    for name, text in (
+        ("sync", "Make the tables, or bring them up to date."),
+        ("version", "Print the version of the schema."),
+        ("stamp", "Record a version of the schema without changing the tables."),
+        ("online_data_migrations", "Repair rows that old releases wrote."),
     ):
-        _add_sources(_add(actions, name, run, text))
+        action = _add(actions, name, _manage_database, text)
+        action.set_defaults(action=name)
+        _add_sources(action)
     actions.choices["stamp"].add_argument("version", help="the version to record, or 'head' for the newest")
     migrations = actions.choices["online_data_migrations"]
     migrations.add_argument("--max-count", metavar="<number>", help="repair at most so many rows, then stop")
@@ -99,13 +98,13 @@ def make_parser() -> argparse.ArgumentParser:
         "more; 2 a repair failed; 127 the count is not a positive number."
     )
     upgrade = _add_group(_add_group(commands, "status", "say whether an upgrade can begin"), "upgrade", "")
-    check = _add(upgrade, "check", _check_upgrade, "Check what stands in the way of an upgrade.")
+    check = _add(upgrade, "check", _manage_database, "Check what stands in the way of an upgrade.")
     check.add_argument("--json", action="store_true", help="print JSON instead of a table")
     check.epilog = (
         "Exit status: 0 all checks passed; 1 there are warnings; 2 something must be done first; "
         f"{CHECK_FAILED} the checks could not be made."
     )
-    check.set_defaults(failure=CHECK_FAILED)
+    check.set_defaults(action="check", failure=CHECK_FAILED)
     _add_sources(check)
     for kind, what in (
         ("config", "placement.conf with every option"),
@@ -433,53 +432,27 @@ def _print_shadow_report(options: argparse.Namespace) -> int:
     return DIFFERS if any(row["different"] for row in document["routes"]) else 0
 
 
-def _with_database(
-    options: argparse.Namespace, call: Callable[[ConfigOpts, Database], Any], *, create: bool = False
-) -> Any:
+def _manage_database(options: argparse.Namespace) -> int:
+    """Carry out a command about the database, which is that of the last word of the command line."""
+    from osc_placement.server import data_migrations, upgrade_check
+    from osc_placement.server.db import upgrade
     from osc_placement.server.process import opening
 
     conf = opening.read_configuration(_sources(options))
-    database = opening.open_database(conf, create=create)
+    database = opening.open_database(conf, create=options.action == "sync")
+    status = 0
     with opening.muted(), opening.using(database):
-        return call(conf, database)
-
-
-def _sync(options: argparse.Namespace) -> int:
-    from osc_placement.server.db import upgrade
-
-    _with_database(options, lambda conf, database: upgrade.upgrade(database), create=True)
-    return 0
-
-
-def _print_version(options: argparse.Namespace) -> int:
-    from osc_placement.server.db import upgrade
-
-    print(_with_database(options, lambda conf, database: upgrade.version(database)))
-    return 0
-
-
-def _stamp(options: argparse.Namespace) -> int:
-    from osc_placement.server.db import upgrade
-
-    _with_database(options, lambda conf, database: upgrade.stamp(database, options.version))
-    return 0
-
-
-def _migrate_data(options: argparse.Namespace) -> int:
-    from osc_placement.server import data_migrations
-
-    status: int = _with_database(
-        options, lambda conf, database: data_migrations.run(conf, database, max_count=options.max_count)
-    )
-    return status
-
-
-def _check_upgrade(options: argparse.Namespace) -> int:
-    from osc_placement.server import upgrade_check
-
-    status: int = _with_database(
-        options, lambda conf, database: upgrade_check.run(conf, database, as_json=options.json)
-    )
+        match options.action:
+            case "sync":
+                upgrade.upgrade(database)
+            case "version":
+                print(upgrade.version(database))
+            case "stamp":
+                upgrade.stamp(database, options.version)
+            case "online_data_migrations":
+                status = data_migrations.run(conf, database, max_count=options.max_count)
+            case "check":
+                status = upgrade_check.run(conf, database, as_json=options.json)
     return status
 
 

@@ -6,6 +6,7 @@ The output and the exit statuses are those of ``placement-status``, because depl
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import textwrap
@@ -46,6 +47,12 @@ def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Run the checks, print the results, and return the worst outcome."""
     is_root_missing = database.read(repair.is_root_missing)
     count = database.read(repair.count_missing_consumers)
+    policy = conf.find_file(conf.oslo_policy.policy_file)
+    is_policy_json = False
+    if policy is not None:
+        with open(policy, encoding="utf-8") as file, contextlib.suppress(ValueError):
+            json.load(file)
+            is_policy_json = True
     results = [
         _make_result(
             "Missing Root Provider IDs",
@@ -60,7 +67,7 @@ def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
             Code.WARNING,
             f"There are {count} incomplete consumers table records for existing allocations. {REPAIR_FIRST}",
         ),
-        _make_result("Policy File JSON to YAML Migration", _is_policy_json(conf), Code.FAILURE, _CONVERT),
+        _make_result("Policy File JSON to YAML Migration", is_policy_json, Code.FAILURE, _CONVERT),
     ]
     if as_json:
         checks = [{"check": item.check, "result": item.code, "details": item.details} for item in results]
@@ -78,18 +85,6 @@ def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
 def _make_result(check: str, problem: object, code: Code, advice: str) -> Result:
     """Return the result of a check, a success if there is no problem."""
     return Result(check, code, advice) if problem else Result(check, Code.SUCCESS, None)
-
-
-def _is_policy_json(conf: ConfigOpts) -> bool:
-    path = conf.find_file(conf.oslo_policy.policy_file)
-    if path is None:
-        return False
-    with open(path, encoding="utf-8") as file:
-        try:
-            json.load(file)
-        except ValueError:
-            return False
-    return True
 
 
 _CONVERT = (

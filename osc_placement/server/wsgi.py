@@ -46,16 +46,12 @@ class Application:
         return made[1](environ, start_response)
 
 
-def _configure() -> ConfigOpts:
-    conf = configuration.load()
-    # before logging is set up, which would log the exceptions in place of the container
-    metrics_directory.join(metrics.DIRECTORY_VARIABLE)
-    metrics.find_directory()
-    opening.check_policy(conf)
-    configuration.set_up_logging(conf)
-    logging.captureWarnings(True)
-    configuration.log_options(conf)
-    return conf
-
-
-application = Application(_configure())
+_conf = configuration.load()
+# before logging is set up, which would log the exceptions in place of the container
+metrics_directory.join(metrics.DIRECTORY_VARIABLE)
+metrics.find_directory()
+opening.check_policy(_conf)
+configuration.set_up_logging(_conf)
+logging.captureWarnings(True)
+configuration.log_options(_conf)
+application = Application(_conf)

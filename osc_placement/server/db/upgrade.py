@@ -9,6 +9,7 @@ version table of their own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from dataclasses import dataclass
@@ -214,18 +215,6 @@ def _complete(connection: Connection) -> None:
     strangers_found(connection, at=None if is_used else 0)
 
 
-def _check_rights(connection: Connection) -> None:
-    """Execute statements that change no row; they fail if the account may not write to `writers`."""
-    try:
-        nobody = writers.c.id < 0
-        connection.execute(sa.update(writers).where(nobody).values(count=0))
-        connection.execute(sa.insert(writers).from_select(writers.c.keys(), sa.select(writers).where(nobody)))
-        connection.execute(sa.delete(writers).where(nobody))
-    except errors.DatabaseReadOnly:
-        # changes that come from where it can be written are recorded there
-        return
-
-
 def _can_use_own(connection: Connection) -> bool:
     """Return whether the tables of our own are complete.
 
@@ -235,8 +224,14 @@ def _can_use_own(connection: Connection) -> bool:
         if not _is_complete(connection):
             return False
         if dialects.of(connection).is_server:
-            # others have no accounts
-            _check_rights(connection)
+            # others have no accounts. The statements change no row, and fail if the account may not write; if
+            # nobody may, changes come from where the database can be written, and are recorded there
+            nobody = writers.c.id < 0
+            copy = sa.select(writers).where(nobody)
+            with contextlib.suppress(errors.DatabaseReadOnly):
+                connection.execute(sa.update(writers).where(nobody).values(count=0))
+                connection.execute(sa.insert(writers).from_select(writers.c.keys(), copy))
+                connection.execute(sa.delete(writers).where(nobody))
     except sa.exc.OperationalError as error:
         if error.orig is not None and driver_errors.is_denied(error.orig):
             # the driver of MariaDB raises the same class as for a failing server
