@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from osc_placement.candidates.fit import Fits, HostFit, count_request
@@ -39,8 +39,13 @@ def count_filtered(
     removed: dict[str, Asked] = {}
     for one in asked:
         left = {uuid: fit for uuid, fit in hosts.items() if uuid not in removed}
-        admits = _admission(snapshot, one)
-        removed |= {uuid: one for uuid, fit in left.items() if not admits(fit.host)}
+        required, forbidden = one.root.required, one.root.unwanted
+        admitted = Admitted(snapshot, make_plan(snapshot, Group(UNNAMED, membership=one.membership)))
+        for uuid, fit in left.items():
+            own, root = frozenset(fit.host.traits), snapshot.slot_by_uuid[uuid]
+            has_traits = not forbidden & own and all(names & own for names in required)
+            if not has_traits or not any(snapshot.root_of[slot] == root for slot in admitted.at(root)):
+                removed[uuid] = one
         if one.membership == Membership():
             continue
         request = add_filters(request, [one])
@@ -55,21 +60,6 @@ def count_filtered(
         fits = count_request(snapshot, request, hosts.keys() - removed.keys())
     rows = [HostFit(fit.host, 0, (), ()) if uuid in removed else fit for uuid, fit in hosts.items()]
     return FilteredFits(Fits(rows, fits.total, fits.exact), removed)
-
-
-def _admission(snapshot: Snapshot, asked: Asked) -> Callable[[Node], bool]:
-    """Return the condition on the root of a tree that a filter admits."""
-    required, forbidden = asked.root.required, asked.root.unwanted
-    admitted = Admitted(snapshot, make_plan(snapshot, Group(UNNAMED, membership=asked.membership)))
-
-    def admits(host: Node) -> bool:
-        own = frozenset(host.traits)
-        if forbidden & own or not all(names & own for names in required):
-            return False
-        root = snapshot.slot_by_uuid[host.uuid]
-        return any(snapshot.root_of[slot] == root for slot in admitted.at(root))
-
-    return admits
 
 
 def describe_removal(asked: Asked, host: Node, aggregate_names: Mapping[str, str]) -> str:

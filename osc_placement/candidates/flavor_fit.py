@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
-from osc_placement.candidates.fit import HostFit, count_request
+from osc_placement.candidates.fit import count_request
 from osc_placement.candidates.match import having
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.request import CandidateRequest, NotCountable
@@ -106,7 +106,19 @@ class FlavorFit:
             fits = count_request(snapshot, request, {snapshot.nodes[slot].uuid for slot in roots}).hosts
         except NotCountable:
             return None
-        hosts = [_measure(fit, request.totals) for fit in fits if fit.count]
+        hosts = []
+        for fit in fits:
+            if not fit.count:
+                continue
+            unused = {}
+            for name, amount in request.totals.items():
+                own = [node.stocks[name] for node in fit.providers if name in node.stocks and not node.shares]
+                inventories = [stock.inventory for stock in own]
+                # without overcommitment
+                there = sum(min(each.total - each.reserved, each.capacity) for each in inventories)
+                if there > 0:
+                    unused[name] = max(0.0, 1 - fit.count * amount / there)
+            hosts.append(BestHost(fit.host, fit.count, fit.limits, unused, fit.exact))
         return min(
             hosts, key=lambda best: (max(best.unused.values(), default=0.0), -best.count), default=None
         )
@@ -117,19 +129,6 @@ def _has_candidate(cloud: CloudView, request: CandidateRequest) -> bool | None:
     for _ in search(cloud.snapshot, request, work):
         return True
     return None if work.is_over else False
-
-
-def _measure(fit: HostFit, amounts: Mapping[str, int]) -> BestHost:
-    unused = {}
-    for name, amount in amounts.items():
-        own = [node.stocks[name] for node in fit.providers if name in node.stocks and not node.shares]
-        # without overcommitment
-        there = sum(
-            min(stock.inventory.total - stock.inventory.reserved, stock.inventory.capacity) for stock in own
-        )
-        if there > 0:
-            unused[name] = max(0.0, 1 - fit.count * amount / there)
-    return BestHost(fit.host, fit.count, fit.limits, unused, fit.exact)
 
 
 def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node], named: Collection[str]) -> Hashable:
