@@ -92,7 +92,16 @@ def merge(text: str, url: str) -> str:
             host, is_known = "", False
         if not is_known or not (is_loopback(host) or host == urlsplit(url).hostname):
             raise CannotMerge(f"it has a cloud '{CLOUD_NAME}' already, which is not a server of this kind")
-    merged = _insert(text, url)
+    # in place of an existing one
+    text = re.sub(rf"(?m)^( +){CLOUD_NAME}:\n(?:\1 .*\n?)+", "", text)
+    head = re.search(r"(?m)^clouds:[ \t]*(?:\{\}|null|~)?[ \t]*$\n?", text)
+    if head is None:
+        separator = "" if not text or text.endswith("\n") else "\n"
+        merged = f"{text}{separator}clouds:\n{_format_entry('  ', url)}"
+    else:
+        before, after = text[: head.start()], text[head.end() :]
+        child = re.match(r"(?:[ \t]*(?:#.*)?\n)*( +)\S", after)
+        merged = f"{before}clouds:\n{_format_entry(child[1] if child else '  ', url)}{after}"
     if _read_clouds(merged) != {**clouds, CLOUD_NAME: ours}:
         raise CannotMerge("it is written in a way that leaves no place for another cloud")
     return merged
@@ -105,18 +114,6 @@ def _read_clouds(text: str) -> dict[str, Any]:
         return dict(clouds)
     except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise CannotMerge("it is not a clouds.yaml") from error
-
-
-def _insert(text: str, url: str) -> str:
-    """Insert the entry below the line ``clouds:``, in place of an existing one."""
-    text = re.sub(rf"(?m)^( +){CLOUD_NAME}:\n(?:\1 .*\n?)+", "", text)
-    head = re.search(r"(?m)^clouds:[ \t]*(?:\{\}|null|~)?[ \t]*$\n?", text)
-    if head is None:
-        separator = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{separator}clouds:\n{_format_entry('  ', url)}"
-    before, after = text[: head.start()], text[head.end() :]
-    child = re.match(r"(?:[ \t]*(?:#.*)?\n)*( +)\S", after)
-    return f"{before}clouds:\n{_format_entry(child[1] if child else '  ', url)}{after}"
 
 
 def _format_entry(indent: str, url: str) -> str:

@@ -23,16 +23,8 @@ if TYPE_CHECKING:
     Judge = Callable[[Request, Answer, Answer], bool]
 
 
-def _is_unknown_name_of_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
-    nothing = (b'{"resource_providers": []}', b'{"allocation_requests": [], "provider_summaries": {}}')
-    return (theirs.status, ours.status) == (200, 400) and theirs.body in nothing and b"No such " in ours.body
-
-
-def _is_another_unknown_name(request: Request, theirs: Answer, ours: Answer) -> bool:
-    told = (b"No such ", b"Expected 'member_of' parameter to contain valid UUID(s). Got: ")
-    return theirs.status == ours.status == 400 and any(
-        text in theirs.body and text in ours.body for text in told
-    )
+_NOTHING = (b'{"resource_providers": []}', b'{"allocation_requests": [], "provider_summaries": {}}')
+_UNKNOWN_NAME = (b"No such ", b"Expected 'member_of' parameter to contain valid UUID(s). Got: ")
 
 
 def _is_path_as_latin_1(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -158,8 +150,13 @@ EXPLAINED: Mapping[str, Judge] = {
         theirs.status == ours.status == 409
         and all(b"Conflicting resource provider " in each.body for each in (theirs, ours))
     ),
-    "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
-    "several unknown names, of which one is told": _is_another_unknown_name,
+    "an unknown name, while another filter or group leaves nothing": lambda request, theirs, ours: (
+        (theirs.status, ours.status) == (200, 400) and theirs.body in _NOTHING and b"No such " in ours.body
+    ),
+    "several unknown names, of which one is told": lambda request, theirs, ours: (
+        theirs.status == ours.status == 400
+        and any(text in theirs.body and text in ours.body for text in _UNKNOWN_NAME)
+    ),
     "several names in one message, in no order": lambda request, theirs, ours: (
         theirs.status == ours.status >= 400 and _words(theirs) == _words(ours)
     ),
