@@ -47,13 +47,7 @@ def read_names(kind: str, access: Access) -> Sequence[str]:
     They are at most FRESH seconds old, or older or none if the cloud does not answer in PATIENCE seconds.
     """
     directory = find_user_directory("XDG_CACHE_HOME", ".cache") / "completion"
-    # another cloud for other options, variables or files
-    facts = {name: value for name, value in _list_settings(access).items() if not _SECRET.search(name)}
-    for file in (os.environ.get("OS_CLIENT_CONFIG_FILE") or "clouds.yaml", "clouds.yaml"):
-        if os.path.exists(file):
-            facts[os.path.abspath(file)] = str(os.stat(file).st_mtime_ns)
-    identity = hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
-    path = directory / f"{identity}-{kind}"
+    path = directory / f"{_identify(access)}-{kind}"
     if _is_younger(path, FRESH):
         return _load(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,6 +74,15 @@ def list_clouds() -> Iterable[str]:
 
     names: list[str] = OSC_Config().get_cloud_names()
     return names
+
+
+def _identify(access: Access) -> str:
+    """Return a text for the cloud of a command line: another one for other options, variables or files."""
+    facts = {name: value for name, value in _list_settings(access).items() if not _SECRET.search(name)}
+    for file in (os.environ.get("OS_CLIENT_CONFIG_FILE") or "clouds.yaml", "clouds.yaml"):
+        if os.path.exists(file):
+            facts[os.path.abspath(file)] = str(os.stat(file).st_mtime_ns)
+    return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
 
 
 def _list_settings(access: Access) -> dict[str, str]:
