@@ -274,7 +274,7 @@ def shorten_title(title: str, width: int) -> str:
     if named:
         choices.append([_FIELD.sub(_CUT, named[0]), *([_CUT] if named[1:] else [])])
     choices += [[_CUT, *named[number:]] for number in range(1, len(named))]
-    texts = (" ".join((*words, *choice)) for words in (head, head[-1:]) for choice in choices)
+    texts = (" ".join((*begin, *choice)) for begin in (head, head[-1:]) for choice in choices)
     return next((text for text in texts if len(text) <= width), cut_middle(title, width))
 
 
