@@ -145,7 +145,7 @@ def test_plan_and_run_fit_a_screen(hosts, program, migrate_json, name):
     lines, _ = show(program, name, *delete)
     assert len(lines) <= MOST_LINES
     if document["rows"]:
-        assert re.search(r"(?m)^show:   placement-migrate run show \S+$", "\n".join(lines))
+        assert re.search(r"(?m)^show:\s+placement-migrate run show \S+$", "\n".join(lines))
         assert f"{len(document['rows'])} applied" in "\n".join(lines)
 
 
