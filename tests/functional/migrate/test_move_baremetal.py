@@ -443,7 +443,9 @@ def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, 
     assert held_by(client, instance) == {nodes[0]: CLAIM}
 
 
-def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_conf, tmp_path, migrate_json):
+def test_killed_runs_are_finished_by_the_next(
+    add_nodes, cloud, client, nova_conf, tmp_path, migrate, migrate_json
+):
     """Killed at any moment and repeated, each node was moved once and whole.
 
     Only what is reserved of a node in use may be missing, which nobody could take; a resume puts it there.
@@ -489,7 +491,10 @@ def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_con
     runs, _ = migrate_json("run", "list")
     unfinished = [run["id"] for run in runs["runs"] if run["state"] == "unfinished"]
     assert unfinished
-    assert {migrate_json("run", "resume", run)[1] for run in unfinished} == {0}
+    resumed = [migrate("run", "resume", run) for run in unfinished]
+    assert {done.returncode for done in resumed} == {0}
+    as_started = "Resuming with --throttle 20 --concurrency 2, as the run was started\n"
+    assert all(done.stderr.startswith(as_started) for done in resumed)
     for instance, provider in instances.items():
         assert client.list_allocations(instance)["consumer_generation"] == 2
         assert inventories_of(client, provider) == {SILVER: RESERVED}
