@@ -110,6 +110,8 @@ def call(application, method, path, headers, body):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # else the content of an answer waits until the receipt of its headers is confirmed, up to 40 ms
+    disable_nagle_algorithm = True
     proxy = None
 
     def answer(self):

@@ -97,7 +97,7 @@ def serving():
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         services.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield services
         server.shutdown()

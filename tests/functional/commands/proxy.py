@@ -29,6 +29,8 @@ def proxy_to(endpoint, interfere, *, bulk_write=False):
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # else the content of an answer waits until the receipt of its headers is confirmed, up to 40 ms
+        disable_nagle_algorithm = True
 
         def handle_request(self):
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -63,7 +65,8 @@ def proxy_to(endpoint, interfere, *, bulk_write=False):
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # looks so often whether it has to end
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}{target.path}"

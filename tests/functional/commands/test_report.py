@@ -467,7 +467,7 @@ def compute():
             "swap": "",
             "extra_specs": {"resources:VCPU": "2"},
         }
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield server
         server.shutdown()

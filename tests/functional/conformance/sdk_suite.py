@@ -68,7 +68,7 @@ def issuing_tokens(url):
             """Write nothing beside the report."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Identity) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/v3"

@@ -123,7 +123,7 @@ def serving_glance():
     """Serve on a free port; the handler, whose images may be set, and the URL."""
     handler = type("Handler", (Glance,), {})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield handler, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -31,6 +31,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers as a test says, in HTTP/1.1, and keeps what it was sent."""
 
     protocol_version = "HTTP/1.1"
+    # else the content of an answer waits until the receipt of its headers is confirmed, up to 40 ms
+    disable_nagle_algorithm = True
 
     def answer(self):
         length = int(self.headers.get("content-length", 0))

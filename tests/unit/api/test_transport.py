@@ -345,7 +345,7 @@ def counting_server():
     server.connections = 0
     server.together = threading.Barrier(1)
     server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server
     server.shutdown()

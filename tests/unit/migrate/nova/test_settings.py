@@ -64,7 +64,7 @@ def identity():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Identity)
     server.catalog = dict.fromkeys(SERVICES, INTERFACES)
     server.roles = ["service"]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()
