@@ -154,12 +154,14 @@ def make_measurement():
     return measurement
 
 
-def measure():
-    """Measure the coverage of this process until it ends."""
-    measurement = make_measurement()
-    if measurement is not None:
-        measurement.start()
-        atexit.register(save, measurement)
+def measure(measurement):
+    """Measure the coverage of this process until it ends.
+
+    The measurement is that of the load, as one that begins anew looks again at each file that is executed.
+    """
+    measurement.set_option("run:patch", ["fork"])
+    measurement.start()
+    atexit.register(save, measurement)
 
 
 def save(measurement):
@@ -169,16 +171,16 @@ def save(measurement):
 
 
 def load_measured(program):
-    """Load a program, and measure that alone; what is forked measures itself."""
+    """Load a program, and measure that; the function that it runs, and what measures forked processes."""
     measurement = make_measurement()
     if measurement is None:
-        return load(program)
+        return load(program), None
     # in force, it would have every process that is forked here measured too
     measurement.set_option("run:patch", [])
     measurement.start()
     main = load(program)
     save(measurement)
-    return main
+    return main, measurement
 
 
 def end(main):
@@ -202,12 +204,12 @@ def end(main):
 
 if __name__ == "__main__":
     (program,) = sys.argv[1:]
-    main = load_measured(program) if program in MEASURED else load(program)
+    main, measurement = load_measured(program) if program in MEASURED else (load(program), None)
     request = receive(socket(fileno=0))
     if request is None:
         end(lambda: 0)
     # a program for a shell does not say
-    if program in MEASURED and request.get("measured", "serve" not in request["arguments"]):
-        measure()
+    if measurement is not None and request.get("measured", "serve" not in request["arguments"]):
+        measure(measurement)
     sys.argv = [program, *request["arguments"]]
     end(main)
