@@ -8,10 +8,12 @@ import os
 import signal
 import threading
 import time
+import types
 
 import pytest
 import sqlalchemy as sa
 
+from osc_placement.batch import gate
 from osc_placement.batch.reshape import ReshapeRefused
 from osc_placement.errors import Conflict, Forbidden, ServerError
 from osc_placement.migrate import repair, runner
@@ -81,6 +83,15 @@ def reinstall(cloud, client, add_former):
         return old, new
 
     return add
+
+
+@pytest.fixture
+def end_leaps(monkeypatch):
+    """A function that sets the clock of rates right; until then, each look at it is a minute later."""
+    leaps = itertools.count(0, 60)
+    leaping = types.SimpleNamespace(monotonic=lambda: time.monotonic() + next(leaps))
+    monkeypatch.setattr(gate, "time", leaping)
+    return lambda: monkeypatch.setattr(gate, "time", time)
 
 
 @pytest.fixture
@@ -966,7 +977,7 @@ def test_interrupted_repair_names_its_state(client, add_host, reinstall, migrate
 
 
 def test_signal_between_two_runs_of_a_slow_repair_is_reported(
-    client, add_host, reinstall, migrate_json, monkeypatch
+    client, add_host, reinstall, migrate_json, monkeypatch, end_leaps
 ):
     """Ctrl-C while the rate lets nothing be written ends the command with its report, not without."""
     add_host("good")
@@ -975,6 +986,7 @@ def test_signal_between_two_runs_of_a_slow_repair_is_reported(
 
     def interrupt_later(client, job, execution):
         run = run_job(client, job, execution)
+        end_leaps()
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         return run
 
@@ -985,7 +997,9 @@ def test_signal_between_two_runs_of_a_slow_repair_is_reported(
     assert all(old in _describe(client) for old, _ in pairs)
 
 
-def test_last_run_of_a_slow_repair_ends_the_command(client, add_host, reinstall, migrate, monkeypatch):
+def test_last_run_of_a_slow_repair_ends_the_command(
+    client, add_host, reinstall, migrate, monkeypatch, end_leaps
+):
     """Nothing is written after it, so nothing has to wait."""
     add_host("good")
     reinstall("h1")
@@ -994,6 +1008,8 @@ def test_last_run_of_a_slow_repair_ends_the_command(client, add_host, reinstall,
     def note_end(client, job, execution):
         run = run_job(client, job, execution)
         ends.append(time.monotonic())
+        if len(ends) == 3:
+            end_leaps()
         return run
 
     monkeypatch.setattr(runner, "run_job", note_end)
