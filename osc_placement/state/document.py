@@ -98,7 +98,19 @@ def parse_document(data: object) -> Document:
         ),
         sections=frozenset(sections),
     )
-    _check_document(document)
+    known_traits, known_classes = frozenset(traits), frozenset(resource_classes)
+    for position, entry in enumerate(providers):
+        above = ("providers", position)
+        _check_custom(entry.state.traits, known_traits, (*above, "traits"))
+        _check_custom(entry.state.inventories, known_classes, (*above, "inventories"))
+    _check_once("allocations", "consumer", [entry.uuid for entry in document.consumers])
+    inventories = {entry.name: entry.state.inventories for entry in providers}
+    for position, consumer in enumerate(document.consumers):
+        for provider, amounts in consumer.resources.items():
+            missing = sorted(set(amounts) - set(inventories[provider] or amounts))
+            if missing:
+                place: Path = ("allocations", position, "resources", provider)
+                raise InvalidDocument(place, f"the provider has no inventory of {missing[0]} in this file")
     return document
 
 
@@ -258,23 +270,6 @@ def _check_cycles(providers: Sequence[ProviderEntry]) -> None:
         sound.update(above)
 
 
-def _check_document(document: Document) -> None:
-    """Check the parts of a document against each other."""
-    traits, classes = frozenset(document.traits), frozenset(document.resource_classes)
-    for position, entry in enumerate(document.providers):
-        path = ("providers", position)
-        _check_custom(entry.state.traits, traits, (*path, "traits"))
-        _check_custom(entry.state.inventories, classes, (*path, "inventories"))
-    _check_once("allocations", "consumer", [entry.uuid for entry in document.consumers])
-    inventories = {entry.name: entry.state.inventories for entry in document.providers}
-    for position, consumer in enumerate(document.consumers):
-        for provider, amounts in consumer.resources.items():
-            missing = sorted(set(amounts) - set(inventories[provider] or amounts))
-            if missing:
-                place: Path = ("allocations", position, "resources", provider)
-                raise InvalidDocument(place, f"the provider has no inventory of {missing[0]} in this file")
-
-
 def _check_custom(names: Iterable[str] | None, listed: Set[str], path: Path) -> None:
     for name in sorted(names or ()):
         if name.startswith(CUSTOM_PREFIX) and name not in listed:
@@ -304,7 +299,16 @@ def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterato
     }
     providers = (_provider_to_plain(entry, references) for entry in sort_into_trees(document.providers))
     consumers = (
-        _consumer_to_plain(entry, references)
+        {
+            "consumer": entry.uuid,
+            "project": entry.project,
+            "user": entry.user,
+            **({} if entry.type is None else {"type": entry.type}),
+            "resources": {
+                references[name]: dict(sorted(amounts.items()))
+                for name, amounts in sorted(entry.resources.items())
+            },
+        }
         for entry in sorted(document.consumers, key=lambda entry: entry.uuid)
     )
     return names, {"providers": providers, "allocations": consumers}
@@ -324,16 +328,6 @@ def _provider_to_plain(entry: ProviderEntry, references: References) -> dict[str
         plain["inventories"] = {
             name: inventory.to_json() for name, inventory in sorted(entry.state.inventories.items())
         }
-    return plain
-
-
-def _consumer_to_plain(entry: ConsumerEntry, references: References) -> dict[str, Any]:
-    plain: dict[str, Any] = {"consumer": entry.uuid, "project": entry.project, "user": entry.user}
-    if entry.type is not None:
-        plain["type"] = entry.type
-    plain["resources"] = {
-        references[name]: dict(sorted(amounts.items())) for name, amounts in sorted(entry.resources.items())
-    }
     return plain
 
 

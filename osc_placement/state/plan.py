@@ -337,15 +337,23 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
                     f"which this server does not know{suggest(unknown[:1], known)}"
                 )
     matched = match_providers(document, current.providers, current.leftover)
-    providers = {entry.name: _plan_provider(entry, matched, current) for entry in document.providers}
     consumers = [_plan_consumer(entry, matched, current) for entry in document.consumers]
     classes = _missing(document.resource_classes, current.resource_classes)
     traits = _missing(document.traits, current.traits)
     places = find_places({entry.name: entry.parent for entry in document.providers})
     levels: dict[int, list[ProviderStep]] = {}
-    for name, step in providers.items():
+    for entry in document.providers:
+        existing, edit = matched.get(entry.name), ProviderEdit(entry)
+        if existing is None:
+            provider = Provider(entry.uuid or str(uuid.uuid4()), entry.name, 0)
+            state = only(edit.facets, _NOTHING)
+        else:
+            provider, state = current.states[existing.uuid]
+        parent = matched.get(entry.parent) if isinstance(entry.parent, str) else None
+        change = Change(provider, state, edit.decide(state).after)
+        step = ProviderStep(entry, existing, provider.uuid, parent.uuid if parent else None, change)
         if step.is_needed:
-            levels.setdefault(places[name][1], []).append(step)
+            levels.setdefault(places[entry.name][1], []).append(step)
     return ApplyPlan(
         resource_classes=classes,
         traits=traits,
@@ -355,7 +363,7 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
         unchanged={
             "resource class": len(set(document.resource_classes)) - len(classes),
             "trait": len(set(document.traits)) - len(traits),
-            "resource provider": sum(not step.is_needed for step in providers.values()),
+            "resource provider": len(document.providers) - sum(map(len, levels.values())),
             "consumer": sum(not step.is_needed for step in consumers),
         },
         leftover=current.leftover,
@@ -364,19 +372,6 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
 
 def _missing(wanted: Iterable[str], present: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(set(wanted) - present))
-
-
-def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], current: Current) -> ProviderStep:
-    existing = matched.get(entry.name)
-    edit = ProviderEdit(entry)
-    if existing is None:
-        provider = Provider(entry.uuid or str(uuid.uuid4()), entry.name, 0)
-        state = only(edit.facets, _NOTHING)
-    else:
-        provider, state = current.states[existing.uuid]
-    parent = matched.get(entry.parent) if isinstance(entry.parent, str) else None
-    change = Change(provider, state, edit.decide(state).after)
-    return ProviderStep(entry, existing, provider.uuid, parent.uuid if parent else None, change)
 
 
 def only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
