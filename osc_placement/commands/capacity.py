@@ -143,11 +143,14 @@ class ShowCapacity(ReportCommand):
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             if parsed_args.want:
                 return self._report_fits(parsed_args, reading)
+            # the column "reserved" costs extra requests
+            named = (*parsed_args.columns, *parsed_args.sort_columns)
+            is_every_column = parsed_args.html or not (parsed_args.columns or by == "project")
             selected = self.read_cloud(
                 parsed_args,
                 (*STOCKS, "aggregates") if by == "aggregate" else STOCKS,
                 reading,
-                only_capacity=not _shows_reserved(parsed_args),
+                only_capacity=not (is_every_column or "reserved" in map(str.lower, named)),
             )
             cloud = selected.part
             if by == "project":
@@ -199,13 +202,6 @@ def name_all(rows: Rows) -> Rows:
     if "name" not in rows.columns or not any(name for _, name, *_ in rows.values):
         return rows
     return replace(rows, values=[(uuid, name or uuid, *others) for uuid, name, *others in rows.values])
-
-
-def _shows_reserved(parsed_args: argparse.Namespace) -> bool:
-    """Return whether the column ``reserved``, which costs extra requests, is shown or sorted by."""
-    if parsed_args.html or not (parsed_args.columns or parsed_args.by == "project"):
-        return True
-    return any(name.lower() == "reserved" for name in (*parsed_args.columns, *parsed_args.sort_columns))
 
 
 def read_want(texts: list[str]) -> CandidateRequest:

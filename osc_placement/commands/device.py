@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion
 from osc_placement.batch.device import ONE_TIME_USE, DeviceState, find_state
 from osc_placement.commands.reading import show_reading
-from osc_placement.commands.report import ReportCommand, SelectedCloud
+from osc_placement.commands.report import ReportCommand
 from osc_placement.model import Inventory
 from osc_placement.report.read import STOCKS
 from osc_placement.terminal.screen import is_terminal, tell
@@ -39,30 +39,20 @@ class ListDevice(ReportCommand):
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             selected = self.read_cloud(parsed_args, STOCKS, reading)
         wanted = [DeviceState.BURNED] if parsed_args.burned else list(DeviceState)
-        rows = [row for row in _list_rows(selected) if row[-1] in wanted]
+        cloud = selected.cloud
+        records = [(cloud.root_of(uuid).name, cloud.records[uuid]) for uuid in selected.uuids or ()]
+        rows: list[tuple[Any, ...]] = []
+        for host, record in sorted(records, key=lambda each: (each[0], each[1].provider.name)):
+            name, uuid, usages = record.provider.name, record.provider.uuid, record.usages or {}
+            inventories: Mapping[str, Inventory | None] = record.inventories or {"": None}
+            for resource_class, inventory in sorted(inventories.items()):
+                state = find_state(inventory, usages)
+                if state in wanted:
+                    total, reserved = (inventory.total, inventory.reserved) if inventory else (0, 0)
+                    used = usages.get(resource_class, 0)
+                    rows.append((host, name, uuid, resource_class, total, reserved, used, str(state)))
         if not rows and is_terminal(self.app.stderr):
             tell(
                 self.app.stderr, f"There is no {'burned ' if parsed_args.burned else ''}one-time-use device."
             )
         return _COLUMNS, rows
-
-
-def _list_rows(selected: SelectedCloud) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each class of each device, in the order of hosts and devices."""
-    records = [
-        (selected.cloud.root_of(uuid).name, selected.cloud.records[uuid]) for uuid in selected.uuids or ()
-    ]
-    for host, record in sorted(records, key=lambda each: (each[0], each[1].provider.name)):
-        usages = record.usages or {}
-        inventories: Mapping[str, Inventory | None] = record.inventories or {"": None}
-        for name, inventory in sorted(inventories.items()):
-            yield (
-                host,
-                record.provider.name,
-                record.provider.uuid,
-                name,
-                inventory.total if inventory else 0,
-                inventory.reserved if inventory else 0,
-                usages.get(name, 0),
-                str(find_state(inventory, usages)),
-            )

@@ -13,7 +13,6 @@ from typing import Any, Final
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
-from osc_placement.api.concurrency import Reading
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.garbage import no_collection
 from osc_placement.api.names import require_traits
@@ -237,7 +236,15 @@ class ShowHeadroom(FittedLister):
                 for aggregate in sorted(rules.membership.names.union(rules.within)):
                     if not cloud.snapshot.in_any_aggregate([aggregate]):
                         raise PlacementError(_describe_empty(aggregate))
-                cloud, consumers = self._read_consumers(cloud, domains, reading)
+                slots = frozenset[int]().union(*(domain.slots for domain in domains))
+                claims = read_claims(self.client, cloud, slots, reading)
+                if claims.changed:
+                    self.log.warning(
+                        "%d resource providers changed while they were read; repeat the command for an "
+                        "answer about one moment",
+                        claims.changed,
+                    )
+            cloud, consumers = claims.cloud, claims.consumers
             holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
             judged = judge(cloud, Headroom(cloud, holdings, rules), domains)
         rows = _make_rows(parsed_args.by, cloud, judged, consumers)
@@ -301,19 +308,6 @@ class ShowHeadroom(FittedLister):
             domains.append(domain)
         domains = list({domain.uuid: domain for domain in domains}.values())
         return [join_domains(domains)] if parsed_args.together else domains
-
-    def _read_consumers(
-        self, cloud: CloudView, domains: Iterable[Domain], reading: Reading
-    ) -> tuple[CloudView, list[Consumer]]:
-        slots = frozenset[int]().union(*(domain.slots for domain in domains))
-        claims = read_claims(self.client, cloud, slots, reading)
-        if claims.changed:
-            self.log.warning(
-                "%d resource providers changed while they were read; repeat the command for an answer about "
-                "one moment",
-                claims.changed,
-            )
-        return claims.cloud, claims.consumers
 
 
 def _make_rows(by: str, cloud: CloudView, judged: Sequence[Judged], consumers: Iterable[Consumer]) -> Rows:

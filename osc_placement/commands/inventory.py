@@ -308,21 +308,17 @@ def change_many(
         elif all("total" in fields for fields in merged.values()):
             changeable.append(reading)
         else:
-            outcomes[uuid] = _let_refuse(client, reading, merged)
+            # without a total, so that the server says what is wrong
+            try:
+                answer = client.set_inventories(uuid, merged, reading.subject.generation or 0)
+            except PlacementError as error:
+                outcomes[uuid] = Outcome(uuid, error=error)
+            else:
+                outcomes[uuid] = Outcome(uuid, answer["inventories"])
     if changeable:
         report = execute(make_plan(InventoryEdit(wanted, not amend), changeable, selection))
         outcomes |= {outcome.uuid: outcome for outcome in _outcomes_of(report)}
     return [outcomes[reading.subject.uuid] for reading in readings]
-
-
-def _let_refuse(client: PlacementClient, reading: Reading, inventories: Mapping[str, Document]) -> Outcome:
-    """Send inventories without a total, so that the server says what is wrong with them."""
-    uuid = reading.subject.uuid
-    try:
-        answer = client.set_inventories(uuid, inventories, reading.subject.generation or 0)
-    except PlacementError as error:
-        return Outcome(uuid, error=error)
-    return Outcome(uuid, answer["inventories"])
 
 
 def _outcomes_of(report: Report) -> list[Outcome]:

@@ -53,13 +53,17 @@ def read_instance_names(
     due = time.monotonic() + _PATIENCE
     try:
         if len(consumers) == 1:
-            names |= _read_instance(client_manager, *consumers)
+            (uuid,) = consumers
+            path = f"/servers/{quote(uuid, safe='')}"
+            names[uuid] = str(read_compute(client_manager, path, timeout=_PATIENCE)["server"]["name"])
         elif consumers:
             _list_instances(client_manager, f"&node={quote(node, safe='')}", consumers, due, names)
             if names.keys().isdisjoint(consumers):
                 _list_instances(client_manager, "", consumers, due, names)
     except NoAnswer as error:
-        problem = str(error)
+        # this is how the compute API says that the one consumer is no instance
+        is_none = len(consumers) == 1 and error.status == _NOT_FOUND and "itemNotFound" in error.text
+        problem = "" if is_none else str(error)
     except (LookupError, TypeError):
         problem = str(NoAnswer(BAD_ANSWER))
     else:
@@ -71,17 +75,6 @@ def tell_problem(stream: TextIO | None, problem: str) -> None:
     """Say why names of instances are missing, if there is a reason."""
     if problem:
         tell(stream, f"Names of instances are missing: {problem}")
-
-
-def _read_instance(client_manager: Any, uuid: str) -> dict[str, str]:
-    try:
-        path = f"/servers/{quote(uuid, safe='')}"
-        return {uuid: str(read_compute(client_manager, path, timeout=_PATIENCE)["server"]["name"])}
-    except NoAnswer as error:
-        # this is how the compute API says that the consumer is no instance
-        if error.status == _NOT_FOUND and "itemNotFound" in error.text:
-            return {}
-        raise
 
 
 def _list_instances(

@@ -241,6 +241,11 @@ def read_nova_request(
     options, source = read_filter_options(command, parsed_args.nova_conf)
     aggregates = _read_aggregates(command, parsed_args, options)
     traits = frozenset(command.client.list_traits())
+    nodes = without = 0
+    if {OWNER_TRAIT, NODE_TRAIT}.issubset(traits):
+        # below 1.39 only the last of several values counts
+        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_TRAIT}"]))
+        nodes = without or len(command.client.list_providers(required=[NODE_TRAIT]))
     boot = Boot(
         flavor,
         (groups.required if groups else image.required).union(required),
@@ -250,7 +255,7 @@ def read_nova_request(
         parsed_args.availability_zone,
         traits,
         aggregates,
-        _find_owner_gap(command, traits),
+        describe_owner_gap(traits, nodes, without),
         parsed_args.remote_managed_port,
     )
     try:
@@ -357,16 +362,6 @@ def _require_zone(command: base.PlacementCommand, zone: str) -> None:
         raise PlacementError(
             f"There is no availability zone {zone!r}{guess}; there is {', '.join(names) or 'none'}"
         )
-
-
-def _find_owner_gap(command: base.PlacementCommand, traits: Collection[str]) -> str:
-    """Return why nova does not yet require `OWNER_TRAIT`; empty if it does."""
-    nodes = without = 0
-    if {OWNER_TRAIT, NODE_TRAIT}.issubset(traits):
-        # below 1.39 only the last of several values counts
-        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_TRAIT}"]))
-        nodes = without or len(command.client.list_providers(required=[NODE_TRAIT]))
-    return describe_owner_gap(traits, nodes, without)
 
 
 def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> None:

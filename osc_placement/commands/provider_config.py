@@ -275,18 +275,6 @@ def _find_with(command: base.PlacementCommand, trait: str) -> frozenset[str]:
     return frozenset(each["uuid"] for each in command.client.list_providers(required=[trait]))
 
 
-def _require_known_hosts(locations: Iterable[Location]) -> None:
-    """Raise UsageError if $COMPUTE_NODE is in files of which nothing tells for which host they are."""
-    for location in locations:
-        for entry in location.entries:
-            if entry.key == COMPUTE_NODE and location.host is None:
-                raise UsageError(
-                    f"{entry.source}:{entry.line}: {COMPUTE_NODE} is the host that has the file, and nothing "
-                    "tells which one that is; give a condition, such as --name, or --all if all compute "
-                    "nodes have the file, or a directory with a directory for each host"
-                )
-
-
 class LintConfig(_OfflineCommand, TextLister):
     """Check provider configuration files by the rules of nova, without a cloud.
 
@@ -444,7 +432,15 @@ class _ComparingCommand(base.PlacementCommand):
                 "--unidentified needs a condition, such as --name or --aggregate; --all is all there are"
             )
         if not (selection.has_conditions or parsed_args.all):
-            _require_known_hosts((*parsed_args.locations, *earlier))
+            # nothing tells for which host these files are
+            unplaced = (each for each in (*parsed_args.locations, *earlier) if each.host is None)
+            for entry in (entry for location in unplaced for entry in location.entries):
+                if entry.key == COMPUTE_NODE:
+                    raise UsageError(
+                        f"{entry.source}:{entry.line}: {COMPUTE_NODE} is the host that has the file, and "
+                        "nothing tells which one that is; give a condition, such as --name, or --all if all "
+                        "compute nodes have the file, or a directory with a directory for each host"
+                    )
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
         resolved = _resolve(self, parsed_args.locations, providers)
         before = _resolve(self, earlier, providers, own_trees=True)

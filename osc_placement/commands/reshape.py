@@ -7,7 +7,7 @@ import argparse
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.batch import journal, service
@@ -121,7 +121,11 @@ class Reshape(ConfirmedCommand, base.Lister):
             if asks:
                 service.require_transaction(self.client, job)
             if asks or parsed_args.formatter == self.formatter_default:
-                _show_trees(plan, self.app.stderr if asks else self.app.stdout)
+                stream = self.app.stderr if asks else self.app.stdout
+                screen = screen_of(stream, brief=True)
+                before = draw_trees(_draw(plan.world, plan.world.inventories, plan.world), screen)
+                after = draw_trees(_draw(plan.world, plan.inventories, plan), screen)
+                write_lines(stream, ["before:", *before, "", "after:", *after, ""])
             if asks:
                 number = len(plan.consumers)
                 allocations = f" and the allocations of {number} consumer{'s' if number > 1 else ''}"
@@ -238,14 +242,6 @@ def plan_rows(plan: ReshapePlan) -> Iterator[tuple[Any, ...]]:
             name(transfer.source),
             name(transfer.target),
         )
-
-
-def _show_trees(plan: ReshapePlan, stream: TextIO) -> None:
-    screen = screen_of(stream, brief=True)
-    before = _draw(plan.world, plan.world.inventories, plan.world)
-    after = _draw(plan.world, plan.inventories, plan)
-    shown = [*draw_trees(before, screen), "", "after:", *draw_trees(after, screen)]
-    write_lines(stream, ["before:", *shown, ""])
 
 
 def _draw(world: World, inventories: Mapping[str, Inventories], usage: World | ReshapePlan) -> CloudView:

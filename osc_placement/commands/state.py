@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
-from osc_placement.api.concurrency import Reading
 from osc_placement.batch import service
 from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.execute import execute_plan
@@ -223,7 +222,13 @@ class ApplyState(ConfirmedCommand, _StateCommand):
                 where = "of the file or the server" if parsed_args.prune else "of the file"
                 raise NoTreeSelected(selection, where)
             plan = plan_apply(document, current)
-            parsed_args.unnamed = self._count_unnamed(parsed_args, plan, reading)
+            # told only to an operator who looks at a plan before it is carried out
+            is_shown = self.is_attended() and plan.size and not (parsed_args.yes or parsed_args.prune)
+            parsed_args.unnamed = 0
+            if is_shown and "allocations" in parsed_args.document.sections:
+                known = {*plan.uuids.values()}
+                found = read.read_unnamed(self.client, parsed_args.document, known, reading)
+                parsed_args.unnamed = len(found)
         run = read.judge_run(
             self.client,
             plan_run(plan, f"apply {parsed_args.source}"),
@@ -232,18 +237,6 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             concurrency=parsed_args.concurrency,
         )
         return plan, guard_managed(run, drop_managed=parsed_args.yes_drop_managed)
-
-    def _count_unnamed(self, parsed_args: argparse.Namespace, plan: ApplyPlan, reading: Reading) -> int:
-        """Return how many consumers hold something of the file's resource providers and are not in the file.
-
-        They are only told to an operator who looks at a plan before it is carried out.
-        """
-        document = parsed_args.document
-        if parsed_args.yes or parsed_args.prune or not (self.is_attended() and plan.size):
-            return 0
-        if "allocations" not in document.sections:
-            return 0
-        return len(read.read_unnamed(self.client, document, {*plan.uuids.values()}, reading))
 
     def _agree(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> None:
         """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation."""
@@ -327,17 +320,15 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             print(*Page(width).name_commands(commands), sep="\n", file=self.app.stderr)
         elif commands:
             tell(self.app.stderr, str(commands))
-        if report.is_repeatable:
-            tell(self.app.stderr, self._hint_at_repetition(report))
-
-    def _hint_at_repetition(self, report: ApplyReport) -> str:
-        """Return the remedy that needs no run ID; on a terminal, those of the run were told before."""
+        if not report.is_repeatable:
+            return
         # what is unknown may have been made
         is_certain = any(result.done in ("failed", "skipped") for result in report.results)
         text = "Some changes were not made" if is_certain else "It is not known whether all changes were made"
-        if self.is_attended():
-            return f"{text}; instead of resuming the run, you may run the same command again."
-        return f"{text}; run the same command again to make {'them' if is_certain else 'what is missing'}."
+        remedy = f"run the same command again to make {'them' if is_certain else 'what is missing'}"
+        if self.is_attended():  # the remedies that need the ID of the run were told above
+            remedy = "instead of resuming the run, you may run the same command again"
+        tell(self.app.stderr, f"{text}; {remedy}.")
 
 
 def describe_briefly(plan: ApplyPlan, most: int | None, more: str) -> list[str]:
