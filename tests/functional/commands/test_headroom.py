@@ -25,7 +25,8 @@ def endpoint(server_apart):
 
 def make(client, name, aggregates=(), traits=(), parent=None, **stocks):
     """Create a provider; a stock is a total, or fields of an inventory."""
-    made = client.create_provider(name, parent=parent)["uuid"]
+    identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+    made = client.create_provider(name, uuid=identity, parent=parent)["uuid"]
     inventories = {
         key: value if isinstance(value, dict) else {"total": value} for key, value in stocks.items()
     }
@@ -65,7 +66,8 @@ def cloud(client):
                 allocations[devices[number]] = {"VGPU": 1}
             if number == 1 and rack < 2:
                 allocations[pool] = {"DISK_GB": 20}
-            consumer = str(uuid.uuid4())
+            # the order of their UUIDs decides who is placed first
+            consumer = str(uuid.UUID(int=dice.getrandbits(128), version=4))
             claim(client, consumer, allocations)
             held[consumer] = allocations
     volume = str(uuid.uuid4())
