@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that tries again after a generation conflict, and the repetition for a new consumer."""
+"""The loop that tries again after a generation conflict, or after another error that its caller names.
+
+`send_new_consumers` beside it repeats a write for consumers that another process created meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create, resume and undo a run: what the commands of ``openstack`` and ``placement-migrate`` call.
 
-A `Job` says what will be done. It is made of a plan, or by `resume` or `undo`, which write nothing. `start`
-records it in a journal, and `carry_out` does it.
+A `Job` says what will be done. It is made from a plan, or by `resume` or `undo`, which write nothing to the
+server. `start` writes its journal and creates the resource classes that it needs, and `carry_out` does it.
+`plan_resume` plans what is left of a run, and `judge_capacity` and `guard_devices` refuse changes that would
+take capacity or devices from consumers.
 """
 
 from __future__ import annotations

@@ -2,8 +2,12 @@
 """Undo: of a change, of a run and of a reshape, on what is there now. Pure.
 
 An undo compares and restores what the run set, field by field, and leaves everything else as it is. Without
-``force``, a provider or consumer is refused if somebody else has since set one of these fields; with it, the
-other ones are undone, and it is refused only if there are none. A reshape is undone whole or not at all.
+``force``, a provider or consumer is refused if somebody else has since set one of these fields. With
+``force``, the fields that nobody else has set are undone, and it is refused only if there are no such fields.
+A reshape is undone whole or not at all.
+
+`plan_undo` plans the undo of a run, `ReshapeUndo.plan` that of a reshape, and `UndoStep.decide` plans one
+step again after a conflict.
 """
 
 from __future__ import annotations
@@ -439,8 +443,8 @@ class OtherKind(PlacementError):
     def __init__(self, run: Run) -> None:
         self.run = run
         super().__init__(
-            f"Run {run.header.id} is a {run.header.kind}; go on with it, or undo it, with: "
-            "openstack resource provider batch run"
+            f"Run {run.header.id} is a {run.header.kind}, which only a command can resume or undo: "
+            f"openstack resource provider batch run resume {run.header.id}, or undo {run.header.id}"
         )
 
 

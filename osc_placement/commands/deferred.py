@@ -2,7 +2,7 @@
 """The commands as entry points name them; a command's module is loaded only when it is used.
 
 OpenStackClient loads the entry points of all plugins at every start, whatever the command; this plugin has
-60, of which one command uses one. An entry point is therefore
+dozens, of which one command uses one. An entry point is therefore
 ``osc_placement.commands.deferred:tree.ShowTree``: a placeholder that becomes
 ``osc_placement.commands.tree.ShowTree`` when it is called, and costs nothing before. So a module of commands
 may import anything at its top.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes and edits as JSON and back, for journals and saved plans, and the lines of a run. Pure."""
+"""Changes, edits and selections as JSON and back, for journals and saved plans; reads journals. Pure."""
 
 from __future__ import annotations
 

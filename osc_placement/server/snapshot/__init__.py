@@ -18,31 +18,33 @@ Each cause, how it is noticed, by which function, and what is read again:
    than the usage changed; if a trait or a class came, went or was renamed, the names of all, and the
    providers with inventory of that class.
 2. *Our servers changed more than their slots describe*: more transactions of a slot since the last check than
-   it has lines (`writers.LINES`, `writers.CHARACTERS`), more providers in a transaction than
-   `writers.MANY`, or more in all than `changes.MANY`. `find_changes` returns None or `Changes.everything`, or
-   `refresh` counts too many. `_compare` in ``load.py`` does as in 3, and reads the providers that the lines
-   name, if none is missing, whatever the sums say.
+   it has lines (`writers.LINES`, `writers.CHARACTERS`), more providers in a transaction than `writers.MANY`,
+   or more in all than `changes.MANY`; or a line cannot be parsed. `find_changes` returns None or
+   `Changes.everything`, or `refresh` counts too many. `_compare` in ``load.py`` does as in 3, and reads the
+   providers that the lines name, whatever the sums say, unless the lines of some transactions are missing.
 3. *Another program wrote.* That does not change the mark, but the fingerprint (``fingerprint.py``), which
    `_compare` takes. It reads the providers in whose rows something differs (`find_changed_rows` in
-   ``changes.py``); all memberships, traits or classes, each if its sum differs; and the usage of all
-   providers, if a row or the sum of consumers differs. `refresh` calls it also if `_follow` finds something
-   that is not as the lines leave it; when else fingerprints are compared is said below.
+   ``changes.py``); of memberships, traits and classes, all rows of each table whose sum differs; and the
+   usage of all providers, if a row or the sum of consumers differs. `refresh` calls it also if `_follow`
+   finds something that is not as the lines leave it; when else fingerprints are compared is said below.
 4. *A server of an earlier release wrote.* It knows nothing of slots, but stores the time of its change in
-   another table of ours, unless it is a new name. That time is a part of the mark: `refresh` sees that
-   `Mark.counted_at` is later, and compares as in 3.
+   another table of ours. That time is a part of the mark: `refresh` sees that `Mark.counted_at` is later, and
+   compares as in 3. The time of a new trait or class is not stored: it is found as if another program wrote.
 5. *A resource class was renamed.* `_follow` or `_compare` finds its id with another name. Everything is read.
 6. *The database has another history*, as after a restore from a backup, or a slot was deleted after a day
-   without use. A count fell, a slot is gone or has another token (`find_changes` raises `WentBack`), or the
-   database has another identity (`find_changes`, `_compare`). Everything is read.
-7. *There is no snapshot yet*, or one that was read without the tables of our own, which are there now.
-   `Current._read` in ``current.py`` sees the first, `refresh` the second. Everything is read.
+   without use. A count fell, a slot is gone or has the same count with another token (`find_changes` raises
+   `WentBack`), or the database has another identity (`find_changes`, `_compare`). Everything is read.
+7. *There is no snapshot yet*, or the tables of our own appeared or went away since it was read.
+   `Current._read` in ``current.py`` sees the first, `refresh` the second, and `Current._get` the third, as
+   `SchemaUnfit` is raised. Everything is read.
 
 When fingerprints are compared
 ------------------------------
 
 The mark takes a fraction of a millisecond at any size of the cloud, on every database, whoever else uses it,
 and without a privilege. A comparison takes 10 ms at 10,000 providers on MariaDB, and half a millisecond more
-for each thousand consumers. So checks compare only (`Current._read` in ``current.py``)
+for each thousand consumers. So a check compares only if a cause above says so, and
+(`Current._read` in ``current.py``)
 
 - for ten minutes after a worker found that another program wrote; it tells the others by a row of the slots
   (`writers.strangers_found`),

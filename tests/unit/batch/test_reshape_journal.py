@@ -133,7 +133,7 @@ def test_reshape_is_not_undone_or_resumed_change_by_change(tmp_path):
     world = make_world({"a": Inventory(8), "b": None})
     _, run = recorded(tmp_path, FakeServer(), world, world)
     for plan in (plan_undo, service.plan_resume):
-        with pytest.raises(OtherKind, match=f"Run {run.header.id} is a reshape; .*batch run$"):
+        with pytest.raises(OtherKind, match=f"Run {run.header.id} is a reshape, .* undo {run.header.id}$"):
             plan(run, lambda *_: [])
 
 
