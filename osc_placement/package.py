@@ -7,7 +7,8 @@ import argparse
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn, TextIO
 
 #: the status of a program that SIGPIPE ended
@@ -48,19 +49,23 @@ class OtherName(argparse.Action):
 class BriefParser(argparse.ArgumentParser):
     """A parser, and parsers of subcommands, whose errors are two lines and no usage text."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse words that are not known, so that the error names the command that was given them."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
     def error(self, message: str) -> NoReturn:
         """Print the error with the command that shows the usage, and end the process with 2."""
         refuse_usage(self, message)
 
 
-def refuse_usage(
-    parser: argparse.ArgumentParser, message: str, wrap: Callable[[str], Sequence[str]] = str.splitlines
-) -> NoReturn:
-    """Print what is wrong with a command line and how to see its usage; end the process with 2.
+def refuse_usage(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """Print what is wrong with a command line and how to see its usage; end the process with 2."""
+    from osc_placement.terminal.screen import wrap_for
 
-    :param wrap: returns the lines of a text as they fit standard error
-    """
-    told = (*wrap(f"{parser.prog}: error: {message}"), f"See: {parser.prog} --help")
+    told = (*wrap_for(sys.stderr, f"{parser.prog}: error: {message}"), f"See: {parser.prog} --help")
     parser.exit(2, "".join(f"{line}\n" for line in told))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, cast
@@ -133,9 +132,7 @@ class PlacementCommand(command.Command):
         formatter: Any = type("HelpFormatter", (*mixins, known), {})
         parser.formatter_class = formatter
         if is_own:
-            cast(Any, parser).error = partial(
-                refuse_usage, parser, wrap=lambda text: wrap_for(sys.stderr, text)
-            )
+            cast(Any, parser).error = partial(refuse_usage, parser)
         return parser
 
     def get_description(self) -> str:

@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 130
     except ModuleNotFoundError as error:
         problem = f"{error.name} is not installed: run pip install 'osc-placement[server]'"
-    print(f"placement-server: {problem}", file=sys.stderr)
+    from osc_placement.terminal.screen import wrap_for
+
+    print(*wrap_for(sys.stderr, f"placement-server: {problem}"), sep="\n", file=sys.stderr)
     return getattr(options, "failure", 1)
 
 

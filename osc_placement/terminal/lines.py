@@ -28,8 +28,10 @@ def cut_middle(text: str, length: int) -> str:
     return text[: length - end - len(_CUT)] + _CUT + text[-end:]
 
 
-def wrap(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int, *, whole_words: bool = False) -> list[str]:
     """Return a text in lines that end between words, or within a word that is longer than a line.
+
+    With ``whole_words``, such a word is a line of its own.
 
     A command that ends the text is a line of its own, and whole: a terminal breaks it where its line ends,
     and copies it as one.
@@ -39,14 +41,19 @@ def wrap(text: str, width: int) -> list[str]:
     command = _COMMAND.search(text)
     start = command.start(1) if command else len(text)
     lines = textwrap.wrap(
-        text[:start].rstrip(), width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+        text[:start].rstrip(),
+        width,
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=not whole_words,
+        break_on_hyphens=False,
     )
     return [*lines, *([text[start:]] if command else [])] or [""]
 
 
-def wrap_each(text: str, width: int) -> list[str]:
+def wrap_each(text: str, width: int, *, whole_words: bool = False) -> list[str]:
     """Return the lines of a text, each broken as by `wrap`."""
-    return [part for line in text.split("\n") for part in wrap(line, width)]
+    return [part for line in text.split("\n") for part in wrap(line, width, whole_words=whole_words)]
 
 
 def wrap_fact(fact: str, width: int) -> list[str]:

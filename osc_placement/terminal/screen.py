@@ -88,9 +88,9 @@ def screen_of(stream: TextIO, *, brief: bool = False) -> Screen:
 
 
 def wrap_for(stream: TextIO, text: str) -> list[str]:
-    """Return the lines of a text on a stream, broken between words on a terminal."""
+    """Return the lines of a text on a stream, broken between words on a terminal; paths stay whole."""
     width = screen_of(stream).width
-    return text.split("\n") if width is None else wrap_each(text, width)
+    return text.split("\n") if width is None else wrap_each(text, width, whole_words=True)
 
 
 def name_path(path: pathlib.Path) -> str:

@@ -25,7 +25,8 @@ ARROWS = {
     "codes": (),
     "microversion": (),
     "model": (),
-    "package": (),
+    # how the errors of command lines fit a terminal
+    "package": ("terminal.screen",),
     "errors": ("codes",),
     "flavor": ("model",),
     "syntax": ("errors", "model"),
@@ -93,6 +94,8 @@ ARROWS = {
     "candidates.image": ("candidates", "flavor", *SHARED),
     "candidates.nova_filters": ("candidates", "flavor", *SHARED),
     "server": ("server", "candidates", "package", "whole_file", *SHARED),
+    # how errors fit a terminal
+    "server.main": ("server", "package", "terminal.screen"),
     "server.api.schemas": ("model",),
     "server.policies": (),
     "server.errors": ("codes",),

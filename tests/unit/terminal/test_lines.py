@@ -35,6 +35,7 @@ def test_text_is_broken_between_words():
     """What begins a line stays there; a word that is longer than a line fills lines."""
     assert wrap("  one two-three four", 10) == ["  one", "two-three", "four"]
     assert wrap("see " + "a" * 20, 10) == ["see aaaaaa", "a" * 10, "a" * 4]
+    assert wrap("see " + "a" * 20, 10, whole_words=True) == ["see", "a" * 20]
     assert wrap("", 10) == [""]
 
 
