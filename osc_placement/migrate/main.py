@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import logging
-import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -37,9 +37,8 @@ from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
 from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, OtherName, ShowVersion, discard
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import wrap_each
 from osc_placement.terminal.live import add_watch_option, check_watch
-from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.screen import wrap_for
 from osc_placement.terminal.values import (
     add_concurrency_option,
     read_percent,
@@ -61,6 +60,15 @@ class _Commands(dict[str, argparse.ArgumentParser]):
         return dict(self)[_current_name(name)]
 
 
+class _Parser(BriefParser):
+    """A parser, and parsers of commands; an abbreviation means what their help shows, if it can."""
+
+    def _get_option_tuples(self, option_string: str) -> Any:
+        found = super()._get_option_tuples(option_string)
+        shown = [each for each in found if each[0].help != argparse.SUPPRESS]
+        return shown or found
+
+
 def _current_name(name: str) -> str:
     return "run" if name == "runs" else current_name(name)
 
@@ -75,6 +83,12 @@ NOVA_EXIT_STATUSES: Final = (
     f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."
 )
 _RUN_HELP: Final = "ID of a run, or its beginning (see: placement-migrate run list)"
+_ACCESS_NOTE: Final = (
+    "--config-file, --neutron-db and the other options that 'placement-migrate --help' explains; they can "
+    "stand before or after the command."
+)
+#: where the values of --config-file after a command, and after an action of a command, are kept
+_LATER_FILES: Final = ("command_config_file", "action_config_file")
 #: the options that need --follow
 _OF_FOLLOW: Final = ("interval", "notifications", "notifications_topic")
 
@@ -114,8 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(end="", flush=True)
     except (PlacementError, keystone.ClientException) as error:
         text = f"placement-migrate: {explain(error)}"
-        width = shutil.get_terminal_size().columns
-        print(*(wrap_each(text, width) if is_terminal(sys.stderr) else [text]), sep="\n", file=sys.stderr)
+        print(*wrap_for(sys.stderr, text), sep="\n", file=sys.stderr)
         return failure_status(options, error)
     except BrokenPipeError:
         discard(sys.stdout)
@@ -149,8 +162,11 @@ def _stop_on_signals(execution: Execution) -> None:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read a command line; end the process with 2 if it is wrong."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+    options = make_parser().parse_args(arguments)
+    parser = options.parser
+    options.config_file = [
+        path for dest in ("config_file", *_LATER_FILES) for path in getattr(options, dest, [])
+    ]
     stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
     if stray and not options.follow:
         parser.error(f"--{stray[0].replace('_', '-')} can be used with --follow only")
@@ -173,7 +189,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``placement-migrate``."""
-    parser: argparse.ArgumentParser = BriefParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="placement-migrate",
         description="Bring placement in line with nova. Only 'run undo', 'run delete' and "
         "'decommission --delete' ask for confirmation, on a terminal; --dry-run of the migrations shows "
@@ -181,7 +197,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXIT_STATUSES,
     )
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
-    _add_access(parser)
+    access = _add_access(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     subparsers.choices = subparsers._name_parser_map = _Commands()
     _add_aggregates(subparsers)
@@ -195,10 +211,12 @@ def make_parser() -> argparse.ArgumentParser:
     _add_flavors(subparsers)
     _add_online_data_migrations(subparsers)
     _add_runs(subparsers)
+    for command in subparsers.choices.values():
+        _accept_access(command, access, *_LATER_FILES)
     return parser
 
 
-def _add_access(parser: argparse.ArgumentParser) -> None:
+def _add_access(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     access = parser.add_argument_group("access to nova and placement")
     access.add_argument(
         "--config-file",
@@ -264,6 +282,29 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="How long to wait for each answer of placement, nova's API, neutron, glance or Ironic (default: "
         "600, or what timeout says in [placement], [neutron] and [ironic])",
     )
+    return access
+
+
+def _accept_access(
+    parser: argparse.ArgumentParser, access: argparse._ArgumentGroup, files: str, *inner_files: str
+) -> None:
+    """Let a command accept the options of access, too, which count more there than before the command.
+
+    :param files: where the values of --config-file are kept, which a command would otherwise replace
+    :param inner_files: the same for the actions of the command
+    """
+    parser.set_defaults(parser=parser)
+    group = parser.add_argument_group(access.title, _ACCESS_NOTE)
+    for known in access._group_actions:
+        option = copy.copy(known)
+        option.default = option.help = argparse.SUPPRESS
+        if option.dest == "config_file":
+            option.dest = files
+        group._add_action(option)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                _accept_access(inner, access, *inner_files)
 
 
 def _add_execution(parser: argparse.ArgumentParser, *, nova_exit_codes: bool = False) -> None:
