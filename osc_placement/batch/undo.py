@@ -57,6 +57,7 @@ FORCE_UNNEEDED: Final = "--force makes no difference: nothing that the run set w
 #: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
+_UNDO: Final = "openstack resource provider batch run undo"
 
 #: reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
@@ -96,25 +97,32 @@ def describe_refusals(
     number: int,
     force: str = "--force",
     later: Sequence[tuple[str, int]] = (),
+    *,
+    is_forced: bool = False,
 ) -> str:
     """Return in one line how many changes of ``number`` are not undone, why, and what to do.
 
-    The rows of the plan name them.
+    The rows of the plan name them. A command is at the end, so that a terminal gives it a line.
 
     :param force: the option, or the command, that undoes them nevertheless
     :param later: as `find_later` returns it
+    :param is_forced: whether ``--force`` was given
     """
     by = _name_later(len(refused), later)
-    first = "the later runs first, in this order" if len(later) > 1 else "the later run first"
+    first = "the later runs first, in this order, beginning with" if len(later) > 1 else "the later run first"
     partly = sum(each.has_rest for each in refused)
     them = "it" if len(refused) == 1 else "them"
     whose = them if partly == len(refused) else f"{partly} of them"
-    remedies = [f"undo {first}"] if later else []
+    remedies = []
     if partly:
         remedies.append(
             f"use {force}, which also undoes the parts of {whose} that are still as the run left them"
         )
-    told = ", or ".join(remedies) or f"no part of {them} is still as the run left it"
+    if later:
+        remedies.append(f"undo {first}: {_UNDO} {later[0][0]}")
+    none = f"no part of {them} is still as the run left it"
+    reason = f"--force makes no difference: {none}" if is_forced else "" if remedies else none
+    told = "; ".join(filter(None, [reason, ", or ".join(remedies)]))
     return (
         f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
         f"{by}; {told}"
@@ -497,7 +505,9 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     later, again = tee(later)
     if refused:
         told = find_later(set_by_others, later)
-        warnings.append(describe_refusals(list(refused.values()), len(changes), later=told))
+        warnings.append(
+            describe_refusals(list(refused.values()), len(changes), later=told, is_forced=force)
+        )
     if parted:
         names = [change.subject.name for change, _ in parted]
         warnings.append(describe_rests(names, len(changes), find_later(parted, again)))

@@ -342,9 +342,12 @@ def test_the_title_of_an_undo_names_one_run_and_what_that_did(runs):
     assert journal.file.read_header(again).title_of_undo == f"undo of {again} (undo of {undo})"
 
 
-def warning_of_undo(runs, run_id):
-    """Return the warning of the undo of a run, as commands plan it, up to what it advises."""
-    plan = service.undo(runs.cloud, run_id, read_with(runs.cloud)).plan
+UNDO = "openstack resource provider batch run undo"
+
+
+def warning_of_undo(runs, run_id, *, force=False):
+    """Return the parts of the warning of the undo of a run, as commands plan it."""
+    plan = service.undo(runs.cloud, run_id, read_with(runs.cloud), force=force).plan
     (warning,) = plan.warnings
     reason = warning.partition(" changes will not be undone, because what the run set was changed since")
     return reason[0], *reason[2].split("; ")
@@ -360,11 +363,32 @@ def test_undo_names_the_later_runs_that_set_the_same(runs):
     runs.undo(runs.set_ratio(5.0))
     assert warning_of_undo(runs, run) == ("1 of 3", "", "no part of it is still as the run left it")
     later = [runs.set_ratio(6.0)]
-    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", "undo the later run first")
+    first = f"undo the later run first: {UNDO} {later[0]}"
+    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", first)
     later += [runs.set_ratio(ratio) for ratio in (7.0, 8.0, 2.0, 3.0)]
     told = ", ".join(f"run {each} (3)" for each in later[:1:-1])
-    order = "undo the later runs first, in this order"
+    order = f"undo the later runs first, in this order, beginning with: {UNDO} {later[-1]}"
     assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more", order)
+
+
+def test_force_that_undoes_nothing_more_is_told_to_make_no_difference(runs):
+    """The warning is not the one of an undo without it, and still says what to do."""
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "c")
+    none = "--force makes no difference: no part of {} is still as the run left it"
+    assert warning_of_undo(runs, run, force=True) == ("1 of 3", "", none.format("it"))
+    later = runs.set_ratio(5.0)
+    first = f"undo the later run first: {UNDO} {later}"
+    assert warning_of_undo(runs, run, force=True)[2:] == (none.format("them"), first)
+
+
+def test_command_that_undoes_the_later_run_has_a_line_of_its_own(runs):
+    """It ends the warning, behind the advice to use --force."""
+    run = runs.set_fields(reserved=1, allocation_ratio=4.0)
+    later = runs.set_ratio(5.0)
+    (warning,) = service.undo(runs.cloud, run, read_with(runs.cloud)).plan.warnings
+    assert " use --force, which also undoes" in warning
+    assert Page(80).warn([warning])[-1] == f"{UNDO} {later}"
 
 
 def test_undo_names_no_later_run_that_was_undone_itself(runs):
