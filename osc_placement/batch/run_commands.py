@@ -530,11 +530,20 @@ def name_next_commands(
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
     if is_resumed or not report.is_untouched:
         commands["undo"] = f"{change} undo {run_id}"
-    refused = sum(isinstance(outcome.error, ChangedSince) for outcome in report.outcomes)
-    left = ""
-    if undoes and (number := report.partial + refused):
-        left = (
-            f"run {undoes} still has {count_changes(number)} to undo, when what was set since is undone: "
-            f"{change} undo {undoes}"
-        )
+    left = describe_left(report, undoes, change)
     return NextCommands(", ".join(filter(None, (run_id, title))), commands, left)
+
+
+def describe_left(report: Report, undoes: str | None, change: str) -> str:
+    """Return what an undo left of a run, with the command that undoes it; empty if there is nothing.
+
+    :param undoes: the run that was undone, if the report is of an undo
+    :param change: the words before the verb of a command that writes to placement
+    """
+    refused = sum(isinstance(outcome.error, ChangedSince) for outcome in report.outcomes)
+    if not undoes or not (number := report.partial + refused):
+        return ""
+    return (
+        f"run {undoes} still has {count_changes(number)} to undo, when what was set since is undone: "
+        f"{change} undo {undoes}"
+    )

@@ -42,7 +42,7 @@ from osc_placement.batch.plan import (
     for_changes,
 )
 from osc_placement.batch.reshape import KIND
-from osc_placement.batch.run_commands import NextCommands, name_next_commands
+from osc_placement.batch.run_commands import NextCommands, describe_left, name_next_commands
 from osc_placement.batch.service import Job
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
@@ -51,7 +51,7 @@ from osc_placement.package import discard
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.terminal.screen import is_terminal, screen_of, write_lines
+from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -169,6 +169,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""
         self._commands: NextCommands | None = None
+        self._left = ""
         self.saved_plan = ""
         try:
             status = super().run(parsed_args)
@@ -207,6 +208,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
             _say([str(self._commands)] if is_wide else self.page.name_commands(self._commands), stream)
+        if self._left:
+            tell(stream, f"{self._left[:1].upper()}{self._left[1:]}")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells
@@ -264,6 +267,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
         if not job.is_needed:
             report = execute_plan(self.client, job.plan)
+            self._left = describe_left(report, job.undoes, RUN)
             self._summarized = report if report.is_failed else job.plan
             return report
         pace = service.Pace(

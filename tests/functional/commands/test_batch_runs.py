@@ -653,7 +653,12 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     assert rack.ratios() == {16.0, 9.0}
     again = openstack.run(*RUN, "undo", run, "--yes", "--force")
     assert (again.status, again.err.count("no part of it is still as the run left it")) == (3, 1)
-    assert again.err.splitlines()[-1].startswith(f"Nothing was changed: undo of {run} (ratio set VCPU=4.0): ")
+    *_, summary, left = again.err.splitlines()
+    assert summary.startswith(f"Nothing was changed: undo of {run} (ratio set VCPU=4.0): ")
+    command = f"openstack resource provider batch run undo {run}"
+    assert left == f"Run {run} still has 1 change to undo, when what was set since is undone: {command}"
+    shown, _ = run_on_terminal(openstack, *RUN, "undo", run, "--yes", columns=80)
+    assert shown.splitlines()[-1] == command
 
 
 def test_forced_undo_tells_what_it_leaves(openstack, rack):
