@@ -136,7 +136,7 @@ def describe_rests(names: Sequence[str], number: int, later: Sequence[tuple[str,
     """
     return (
         f"{len(names)} of {number} changes will be undone in part: what was set since"
-        f"{_name_later(len(names), later)} stays, on {_list_names(names)}"
+        f"{_name_later(len(names), later)} stays, on {list_names(names)}"
     )
 
 
@@ -229,10 +229,11 @@ def _describe_set_by_others(change: Change, now: ProviderState) -> tuple[list[st
 
 def name_refused(plan: Plan) -> str:
     """Return the names of some subjects whose changes a plan refuses, and how many more there are."""
-    return _list_names([step.subject.name for step in plan.steps if step.uuid in plan.refused])
+    return list_names([step.subject.name for step in plan.steps if step.uuid in plan.refused])
 
 
-def _list_names(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
+    """Return some of the names, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
 

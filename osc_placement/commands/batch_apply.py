@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from osc_placement.batch import select
@@ -111,6 +112,8 @@ class ApplyPlanFile(PlanCommand):
         )
         judged = guard_devices(self.client, judged, concurrency=parsed_args.concurrency)
         judged = guard_managed(judged, drop_managed=plan.drop_managed)
+        if vain := saved.describe_vain(moves, judged):
+            judged = replace(judged, warnings=(*judged.warnings, vain))
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:

@@ -38,7 +38,7 @@ from osc_placement.batch.plan import (
     refuse_gone,
 )
 from osc_placement.batch.repeat import edits_of
-from osc_placement.batch.undo import redo_change
+from osc_placement.batch.undo import list_names, redo_change
 from osc_placement.errors import PlacementError
 from osc_placement.whole_file import write_whole
 
@@ -271,6 +271,26 @@ def plan_saved(
         selection=saved.selects,
     )
     return refuse_gone(plan)
+
+
+def describe_vain(moves: Iterable[Move], plan: Plan) -> str:
+    """Return in one line which of the providers that moved a plan has no change for any more; empty if none.
+
+    :param plan: made of the moves; those that it refuses, or could not read, have rows of their own
+    """
+    unchanged = {step.uuid: step.reason for step in plan.unchanged}
+    lost = [
+        (move.step.subject.name, unchanged[move.step.uuid])
+        for move in moves
+        if move.step.uuid in unchanged
+        and move.now.state
+        and not holds(move.now.state, move.step.after, move.step.facets)
+    ]
+    if not lost:
+        return ""
+    reasons = ", ".join(dict.fromkeys(reason for _, reason in lost))
+    changes = "1 change that was planned is" if len(lost) == 1 else f"{len(lost):,} changes that were planned are"
+    return f"{changes} left out ({reasons}): {list_names([name for name, _ in lost])}"
 
 
 def _warn_of_excesses(step: Change, usages: Mapping[str, int]) -> list[str]:
