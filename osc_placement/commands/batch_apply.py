@@ -55,6 +55,26 @@ def describe_moves(moves: Sequence[saved.Move]) -> str:
     return f"{whole}{' and '.join(parts)}"
 
 
+def ask_to_replan(moves: Sequence[saved.Move]) -> str:
+    """Return the question that is asked before the plan is made again; the new plan is confirmed as well."""
+    changed = sum(bool(move.facets) for move in moves)
+    gone = sum(move.is_gone for move in moves)
+    groups = (
+        ("plan {} again", changed, "has changed", "have changed"),
+        ("leave {} out", gone, "is gone", "are gone"),
+        ("leave {} out", len(moves) - changed - gone, "cannot be read", "cannot be read"),
+    )
+    steps = []
+    for verb, number, one, several in groups:
+        if number == len(moves):
+            steps.append(verb.format("it" if number == 1 else "them"))
+        elif number:
+            them = f"the one that {one}" if number == 1 else f"the {number:,} that {several}"
+            steps.append(verb.format(them))
+    text = ", ".join([*steps, "and show the new plan?"])
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 class ApplyPlanFile(PlanCommand):
     """Carry out a plan that --plan-out saved, exactly as it was shown.
 
@@ -123,7 +143,6 @@ class ApplyPlanFile(PlanCommand):
             tell(self.app.stderr, f"and {len(moves) - _MOST_MOVES} more")
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
-        left = sum(not move.is_gone for move in moves)
-        again = f"Plan {'this one' if left == 1 else 'these'} again, and carry" if left else "Carry"
-        self.confirm(f"{describe_moves(moves)}. {again} out the rest?")
+        told = describe_moves(moves)
+        self.confirm(f"{told[:1].upper()}{told[1:]}. {ask_to_replan(moves)}")
         parsed_args.replan = True

@@ -457,8 +457,8 @@ def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, r
     name = rack.client.show_provider(moved)["name"]
     assert f"{name}: VCPU:allocation_ratio=16.0 became VCPU:allocation_ratio=9.0" in shown
     assert (
-        "1 resource provider has other inventories than when the plan was made. Plan this one again, and"
-        in shown
+        "1 resource provider has other inventories than when the plan was made. Plan it again, and show "
+        "the new plan? [y/N]" in shown
     )
     assert ("Change 4 resource providers? [y/N]" in shown) == answer.startswith("y")
     assert ("Nothing was changed: not confirmed" in shown) == (status == 1)

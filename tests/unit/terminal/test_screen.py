@@ -17,6 +17,6 @@ class Terminal(io.StringIO):
 def test_a_text_is_broken_between_words_on_a_terminal_only(monkeypatch):
     """A file or pipe gets one line, which programs read."""
     monkeypatch.setenv("COLUMNS", "20")
-    text = "Plan this one again, and carry out the rest?"
-    assert wrap_for(Terminal(), text) == ["Plan this one again,", "and carry out the", "rest?"]
+    text = "Plan these 2 again, and show the new plan?"
+    assert wrap_for(Terminal(), text) == ["Plan these 2 again,", "and show the new", "plan?"]
     assert wrap_for(io.StringIO(), text) == [text]
