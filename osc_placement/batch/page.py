@@ -45,6 +45,7 @@ _COLUMNS: Final = ("name", "change", "result")
 SHORT_COLUMNS: Final = (*_COLUMNS, "reason")
 #: the option that shows all rows or problems
 SEE_ALL: Final = "(--long shows each of them)"
+SEE_CHANGES: Final = "(--long shows each change)"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: a word with letters and digits, as names of hosts are; no amount such as VCPU=2
 _NAME: Final = re.compile(r"(?<!\S)(?=[^\s=]*[A-Za-z])(?=[^\s=]*\d)[^\s=]+(?!\S)")

@@ -21,7 +21,7 @@ from osc_placement.batch.journal.record import facet_to_json
 from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import (
     FEW,
-    SEE_ALL,
+    SEE_CHANGES,
     SHORT_COLUMNS,
     Page,
     Row,
@@ -59,6 +59,8 @@ REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
 #: formats whose cells are plain text; they show the difference in one line
 FLAT_FORMATS: Final = ("value", "csv")
 _EXIT_CHANGES: Final = 2
+#: the options that decide what a plan changes, which a hint at a dry run repeats
+_AGAIN: Final = ("replan", "allow_overcommitted", "yes_drop_managed", "force")
 #: the words before the verb of a command on runs
 RUN: Final = "openstack resource provider batch run"
 
@@ -229,7 +231,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                     PLAN_COLUMNS,
                     lambda: [show(plan, step, _refusal(plan, step)) for step in steps],
                     is_plan=True,
-                    more=SEE_ALL,
+                    more=SEE_CHANGES,
                 )
             report = self._execute(job, parsed_args)
         self.exit_status = _exit_status(parsed_args, plan, report.exit_status)
@@ -260,8 +262,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         page = self.page if is_terminal(self.app.stderr) else Page()
         _say(page.warn(plan.warnings), self.app.stderr)
         if is_confirmed:
-            again = "--replan " if getattr(parsed_args, "replan", False) else ""
-            _say(page.propose(plan, f"({again}--dry-run --long shows each of them)"), self.app.stderr)
+            given = [f"--{name.replace('_', '-')} " for name in _AGAIN if getattr(parsed_args, name, False)]
+            more = f"({''.join(given)}--dry-run --long shows each change)"
+            _say(page.propose(plan, more), self.app.stderr)
             self.confirm(plan.question)
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from osc_placement import microversion
 from osc_placement.batch import journal, service
 from osc_placement.batch.difference import describe_difference, list_differences
-from osc_placement.batch.page import SEE_ALL, rows_of_run
+from osc_placement.batch.page import SEE_CHANGES, rows_of_run
 from osc_placement.batch.plan import APPLY, EXIT_PARTIAL
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import (
@@ -138,7 +138,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
                 cells.append((change.uuid, change.subject.name, before, after, row.result, row.reason))
             return cells
 
-        return self.list_changes(parsed_args, rows, _SHOW_COLUMNS, make_cells, more=SEE_ALL)
+        return self.list_changes(parsed_args, rows, _SHOW_COLUMNS, make_cells, more=SEE_CHANGES)
 
 
 class _RunCommand(PlanCommand):

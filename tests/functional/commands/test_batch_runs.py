@@ -410,10 +410,13 @@ def test_plan_that_is_planned_again_says_how_to_see_all_of_it(openstack, rack):
             rack.client.set_inventories(host, {"VCPU": {"total": 8, "allocation_ratio": 16.0}}, 0)
         openstack.run(*RATIO, "VCPU=4", "--name", f"{rack.aggregate[:8]}-more*", "--plan-out", path)
         shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="n\n")
-        assert "\n(--dry-run --long shows each of them)\n" in shown
+        assert "\n(--dry-run --long shows each change)\n" in shown
         set_ratio(rack, others[0], 9.0)
         shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="y\nn\n")
-        assert "\n(--replan --dry-run --long shows each of them)\n" in shown
+        assert "\n(--replan --dry-run --long shows each change)\n" in shown
+        command = (*BATCH, "apply", path, "--allow-overcommitted")
+        shown, _ = run_on_terminal(openstack, *command, columns=80, answer="y\nn\n")
+        assert "\n(--replan --allow-overcommitted --dry-run --long shows each change)\n" in shown
         rows = openstack.run(*BATCH, "apply", path, "--replan", "--dry-run", "--long", "-f", "json").json
         assert len(rows) == 21
     finally:
@@ -1043,7 +1046,7 @@ def test_many_changes_are_counted_on_a_terminal_and_all_shown_if_asked_for(opens
     line = "       30  VCPU:allocation_ratio from 1.0 to 4.0\n"
     try:
         dry, _ = run_on_terminal(openstack, *command, "--dry-run", "--sort-column", "name", columns=80)
-        assert (line in dry, prefix in dry, "(--long shows each of them)" in dry) == (True, False, True)
+        assert (line in dry, prefix in dry, "(--long shows each change)" in dry) == (True, False, True)
         whole, _ = run_on_terminal(openstack, *command, "--dry-run", "--long", columns=80)
         assert (whole.count(f"| {prefix}"), max(map(len, whole.splitlines()[1:])) <= 80) == (30, True)
         assert openstack.run(*command, "--dry-run").out.count(f" {prefix}") == 30
