@@ -29,8 +29,9 @@ from osc_placement.batch.journal.run import (
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
 from osc_placement.batch.undo import ChangedSince
 from osc_placement.errors import UsageError
+from osc_placement.package import OtherName
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import align, cut, cut_middle, wrap_fact
+from osc_placement.terminal.lines import align, cut, cut_middle, describe_hidden, wrap_fact
 from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import read_positive
 
@@ -52,6 +53,7 @@ _SHORT_ID: Final = 14
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
 _CUT: Final = "..."
+NO_FAILURES: Final = "No change failed, was refused, or was done in part."
 
 Complain = Callable[[JournalError], None]
 
@@ -72,6 +74,7 @@ def add_list_options(parser: argparse.ArgumentParser) -> None:
         type=read_positive,
         help="List this many runs only, those that were started last",
     )
+    parser.add_argument("--limit", action=OtherName, name="--last")
     parser.add_argument(
         "--long",
         action="store_true",
@@ -80,7 +83,7 @@ def add_list_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_failed_only_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--failed-only``."""
+    """Add ``--failed-only``; `NO_FAILURES` is said in place of no rows."""
     parser.add_argument(
         "--failed-only", action="store_true", help="Show only what failed, was refused, or was done in part"
     )
@@ -208,7 +211,7 @@ class RunList:
         ):
             is_shown[4] = False
         hidden = [heads[number] for number in (3, 4) if number in left_out and is_shown[number]]
-        told = f"Not shown: {', '.join(hidden)} (--long shows them)"
+        told = describe_hidden(hidden)
         lines = align(
             [
                 [cell for number, cell in enumerate(cells) if number not in left_out] + [what]
@@ -405,7 +408,8 @@ def delete_runs(
     if chosen:
         lost = sum(undoable.get(run_id, 0) for run_id in chosen)
         what = f"run {chosen[0]}" if len(chosen) == 1 else _count_runs(len(chosen))
-        confirm(f"Delete {what}{f', of which {count_changes(lost)} can still be undone' if lost else ''}?")
+        left = f"{count_changes(lost)} can still be undone" if lost else "nothing is left to undo"
+        confirm(f"Delete {what}, of which {left}?")
     for run_id in chosen:
         try:
             journal.delete(run_id)

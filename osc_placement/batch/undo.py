@@ -506,9 +506,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     later, again = tee(later)
     if refused:
         told = find_later(set_by_others, later)
-        warnings.append(
-            describe_refusals(list(refused.values()), len(changes), later=told, is_forced=force)
-        )
+        warnings.append(describe_refusals(list(refused.values()), len(changes), later=told, is_forced=force))
     if parted:
         names = [change.subject.name for change, _ in parted]
         warnings.append(describe_rests(names, len(changes), find_later(parted, again)))

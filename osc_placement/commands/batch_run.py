@@ -16,6 +16,7 @@ from osc_placement.batch.plan import APPLY, EXIT_PARTIAL
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
+    NO_FAILURES,
     add_choice,
     add_delete_options,
     add_failed_only_option,
@@ -126,6 +127,11 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
             is_narrow = is_terminal(self.app.stdout)
             write_lines(self.app.stdout, self.page.tell(facts) if is_narrow else facts)
         rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
+        if parsed_args.failed_only and not rows:
+            if self.is_table_on_terminal(parsed_args):
+                self.text = self.page.tell([NO_FAILURES])
+                return (), ()
+            tell(self.app.stderr, NO_FAILURES)
 
         def make_cells() -> list[tuple[Any, ...]]:
             cells = []

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TextIO, cast
 
 from osc_placement.commands import base
-from osc_placement.terminal.lines import wrap_each
+from osc_placement.terminal.lines import describe_hidden, wrap_each
 from osc_placement.terminal.screen import is_terminal, screen_of
 from osc_placement.terminal.tables import choose_columns, list_records, show_cell
 
@@ -93,8 +93,7 @@ class _FittedFormatter:
             names = chosen
         note = ""
         if left_out and width:
-            told = f"Not shown: {', '.join(left_out)} (--long shows them)"
-            note = "".join(f"{line}\n" for line in wrap_each(told, width))
+            note = "".join(f"{line}\n" for line in wrap_each(describe_hidden(left_out), width))
 
         def draw(shown: int) -> str:
             table, drawn = io.StringIO(), [*rows[:shown], *totals]

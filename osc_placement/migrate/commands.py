@@ -34,6 +34,7 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
+    NO_FAILURES,
     NextCommands,
     describe_no_runs,
     hint_at_other_clouds,
@@ -742,7 +743,10 @@ def show_run(command: Command) -> int:
 
     def describe() -> list[str]:
         page = medium.open_page()
-        return page.tell(describe_journal(run)) + medium.list_rows(
+        facts = describe_journal(run)
+        if options.failed_only and not rows:
+            return page.tell([*facts, NO_FAILURES])
+        return page.tell(facts) + medium.list_rows(
             page, rows, lambda: format_table(REPORT_COLUMNS, make_rows()), more=SEE_ALL
         )
 

@@ -82,6 +82,11 @@ def fit_commands(lines: Sequence[str], width: int) -> list[str]:
     return [part for label, _, command in parts for part in (f"{label}:", command.lstrip())]
 
 
+def describe_hidden(columns: Sequence[str]) -> str:
+    """Return the line below a table that names the columns left out, and the option that shows them."""
+    return f"Not shown: {', '.join(columns)} (--long shows {'it' if len(columns) == 1 else 'them'})"
+
+
 def count_lines(texts: Sequence[str], width: int) -> int:
     """Return how many lines these texts take on a terminal, if they are broken between words."""
     return sum(max(1, math.ceil(len(line) / width)) for text in texts for line in wrap_each(text, width))

@@ -140,8 +140,8 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
     except (ValueError, RecursionError):
         is_state = path.suffix in (".yaml", ".yml")
         command = f"openstack resource provider apply -f {shlex.quote(str(path))}"
-        advice = f"; to apply a state file: {command}" if is_state else ""
-        raise BadPlanFile(path, f"it is not JSON{advice}") from None
+        advice = f"to apply a state file: {command}" if is_state else "plans are made by --plan-out"
+        raise BadPlanFile(path, f"it is not JSON; {advice}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BadPlanFile(path, "it is no plan that --plan-out wrote")
     if document.get("version") != VERSION:
@@ -289,7 +289,9 @@ def describe_vain(moves: Iterable[Move], plan: Plan) -> str:
     if not lost:
         return ""
     reasons = ", ".join(dict.fromkeys(reason for _, reason in lost))
-    changes = "1 change that was planned is" if len(lost) == 1 else f"{len(lost):,} changes that were planned are"
+    changes = (
+        "1 change that was planned is" if len(lost) == 1 else f"{len(lost):,} changes that were planned are"
+    )
     return f"{changes} left out ({reasons}): {list_names([name for name, _ in lost])}"
 
 

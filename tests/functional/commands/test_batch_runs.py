@@ -516,7 +516,7 @@ def test_terminal_asks_once_about_an_up_to_date_saved_plan(openstack, rack):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nonsense", "it is not JSON"),
+        ("nonsense", "it is not JSON; plans are made by --plan-out"),
         ("[]", "it is no plan that --plan-out wrote"),
         ('{"format": "osc-placement-plan", "version": 9}', "its version is 9, not 1"),
         (
@@ -998,6 +998,25 @@ def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
     assert "| +COMPUTE_NODE |" in lines[-2]
     rows = openstack.run(*RUN, "show", run["id"], "--failed-only", "-f", "json").json
     assert [(row["uuid"], row["before"], row["after"]) for row in rows] == [(host, "", "COMPUTE_NODE")]
+
+
+def test_run_without_failures_says_so_where_they_alone_are_wanted(openstack, rack):
+    """The last line on a terminal; elsewhere it is on stderr, beside rows of which there are none."""
+    openstack.run(*ADD, *rack.select, "--yes")
+    command = (*RUN, "show", last_run(openstack)["id"], "--failed-only")
+    told = "No change failed, was refused, or was done in part."
+    shown, status = run_on_terminal(openstack, *command, columns=80)
+    assert (shown.splitlines()[-1], status) == (told, 0)
+    result = openstack.run(*command, "-f", "json")
+    assert (result.status, result.json, result.err) == (0, [], f"{told}\n")
+
+
+def test_limit_of_a_list_of_runs_is_told_to_be_last(openstack):
+    """No help text has it."""
+    result = openstack.run(*RUN, "list", "--limit", "5")
+    assert result.status == 2
+    assert "error: argument --limit: this option is called --last\n" in result.err
+    assert "--limit" not in openstack.run(*RUN, "list", "--help").out
 
 
 def test_run_shows_whole_ids_and_commands_on_a_narrow_terminal(openstack, rack):

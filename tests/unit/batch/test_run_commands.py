@@ -126,7 +126,7 @@ def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs
     runs.set_ratio(4.0)
     server = journal.identify_server(SERVER)
     (run,) = (found := read_list(server, None, pytest.fail)).runs
-    for failed, told in ((2, []), (1, ["Not shown: not done (--long shows them)"])):
+    for failed, told in ((2, []), (1, ["Not shown: not done (--long shows it)"])):
         summary = dataclasses.replace(run, applied=1, failed=failed, state="unfinished")
         assert dataclasses.replace(found, runs=[summary]).draw(55, with_clouds=False)[2:] == told
 
@@ -431,7 +431,7 @@ def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
     runs.set_ratio(2.0)
     lines = read_list(None, None, print).draw(80, with_clouds=True)
     assert lines[1].endswith("  placement.test/placement  ratio set VCPU=2.0")
-    assert lines[2:] == ["Not shown: applied (--long shows them)"]
+    assert lines[2:] == ["Not shown: applied (--long shows it)"]
     assert max(map(len, lines)) <= 80
 
 
@@ -483,4 +483,6 @@ def test_deletion_of_runs_tells_how_many_changes_can_no_longer_be_undone(runs):
     assert delete(undo) == f"Deleted run {undo}; 1 change can no longer be undone\n"
     run = runs.set_ratio(5.0)
     runs.undo(run)
-    assert delete(run) == f"Deleted run {run}\n"
+    asked = []
+    assert delete(run, confirm=asked.append) == f"Deleted run {run}\n"
+    assert asked == [f"Delete run {run}, of which nothing is left to undo?"]

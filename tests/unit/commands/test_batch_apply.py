@@ -13,8 +13,18 @@ from osc_placement.commands.batch_apply import ask_to_replan
     [
         (4, 0, 0, "Plan them again, and show the new plan?"),
         (0, 1, 0, "Leave it out, and show the new plan?"),
-        (4, 1, 0, "Plan the 4 that have changed again, leave the one that is gone out, and show the new plan?"),
-        (1, 0, 2, "Plan the one that has changed again, leave the 2 that cannot be read out, and show the new"),
+        (
+            4,
+            1,
+            0,
+            "Plan the 4 that have changed again, leave the one that is gone out, and show the new plan?",
+        ),
+        (
+            1,
+            0,
+            2,
+            "Plan the one that has changed again, leave the 2 that cannot be read out, and show the new",
+        ),
     ],
 )
 def test_question_about_a_plan_that_moved_says_what_happens(changed, gone, unread, question):
