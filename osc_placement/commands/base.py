@@ -176,6 +176,10 @@ class PlacementCommand(command.Command):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         """Convert arguments to values, in place; it runs before the first request."""
 
+    def warn(self, text: str) -> None:
+        """Log a warning, escaped, and broken between words on a terminal."""
+        self.log.warning("%s", "\n".join(wrap_for(self.app.stderr, printable_lines(text))))
+
     def act(self, parsed_args: argparse.Namespace) -> int:
         """Do what the arguments say and print the result; return the exit status."""
         return super().run(parsed_args)

@@ -115,7 +115,7 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         """Warn of aggregates without members, which placement cannot tell from mistyped ones."""
         for aggregate in sorted(aggregates):
             if not has_members(aggregate):
-                self.log.warning("No resource provider is in aggregate %s; %s", aggregate, SEE_AGGREGATES)
+                self.warn(f"No resource provider is in aggregate {aggregate}; {SEE_AGGREGATES}")
 
     def _ask(self, cloud: CloudView, params: Params) -> frozenset[str]:
         """Return the trees for which the server has candidates."""

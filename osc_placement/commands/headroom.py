@@ -239,10 +239,9 @@ class ShowHeadroom(FittedLister):
                 slots = frozenset[int]().union(*(domain.slots for domain in domains))
                 claims = read_claims(self.client, cloud, slots, reading)
                 if claims.changed:
-                    self.log.warning(
-                        "%d resource providers changed while they were read; repeat the command for an "
-                        "answer about one moment",
-                        claims.changed,
+                    self.warn(
+                        f"{claims.changed} resource providers changed while they were read; repeat the "
+                        "command for an answer about one moment"
                     )
             cloud, consumers = claims.cloud, claims.consumers
             holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
@@ -291,7 +290,7 @@ class ShowHeadroom(FittedLister):
             domains = domains_of_aggregates(cloud, self.aggregates.names())
             for domain in domains:
                 if has_every_host(cloud, domain):
-                    self.log.warning("Aggregate %s is left out, because it has every host", domain.name)
+                    self.warn(f"Aggregate {domain.name} is left out, because it has every host")
             if domains := [domain for domain in domains if not has_every_host(cloud, domain)]:
                 return domains
             raise PlacementError("There is no aggregate to judge: none has some of the hosts and not all")

@@ -311,7 +311,7 @@ def read_filter_options(command: base.PlacementCommand, path: str | None) -> tup
         problem, cause = str(error), error
     if path is not None:
         raise PlacementError(problem) from cause
-    command.log.warning("%s; it is not known which filters of nova's scheduler it enables", problem)
+    command.warn(f"{problem}; it is not known which filters of nova's scheduler it enables")
     return None, f"{file} not read"
 
 
@@ -368,10 +368,9 @@ def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> Non
     """Warn of filters that nova.conf enables and that cannot be judged without the host aggregates."""
     unread = [one.name for one in request.asked if one.reason == AGGREGATES_UNREAD]
     if unread:
-        command.log.warning(
-            "The host aggregates cannot be read from the compute service, so hosts that nova's %s would "
-            "remove are not removed",
-            " and ".join(unread),
+        command.warn(
+            "The host aggregates cannot be read from the compute service, so hosts that nova's "
+            f"{' and '.join(unread)} would remove are not removed"
         )
 
 

@@ -13,7 +13,7 @@ from osc_placement.candidates.nova_filters import Options
 from osc_placement.commands import nova_request
 from osc_placement.errors import PlacementError
 
-COMMAND = SimpleNamespace(log=logging.getLogger(__name__))
+COMMAND = SimpleNamespace(warn=logging.getLogger(__name__).warning)
 
 
 @pytest.fixture
