@@ -15,9 +15,7 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
 
 #: placement has no list of aggregates; this one has those of resource providers with inventories
-SEE_AGGREGATES: Final = (
-    "see the aggregates there are with: openstack resource provider capacity --by aggregate"
-)
+SEE_AGGREGATES: Final = "see the aggregates with: openstack resource provider capacity --by aggregate"
 _SEE_PROVIDERS: Final = "see what there is with: openstack resource provider list"
 _COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
@@ -135,10 +133,9 @@ class NothingSelected(PlacementError):
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
+        acceptable = "an empty aggregate is acceptable" if selection.aggregates else "that is acceptable"
         see = SEE_AGGREGATES if selection.aggregates else _SEE_PROVIDERS
-        super().__init__(
-            f"No resource provider is {selection}; give --allow-empty if that may be so, or {see}"
-        )
+        super().__init__(f"No resource provider is {selection}; give --allow-empty if {acceptable}, or {see}")
 
 
 class ProvidersMissing(PlacementError):

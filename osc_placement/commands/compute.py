@@ -20,6 +20,13 @@ class NoAnswer(PlacementError):
         self.text = text
         super().__init__(f"The compute API cannot be asked: {reason}")
 
+    @property
+    def told(self) -> str:
+        """Return what the compute service did, for a sentence about it."""
+        if self.reason == BAD_ANSWER:
+            return "gave an answer that is not that of the compute API"
+        return f"answered {self.reason}" if self.status else f"gave no answer ({self.reason})"
+
 
 def read_compute(
     client_manager: Any, path: str, *, microversion: str | None = None, timeout: float | None = None

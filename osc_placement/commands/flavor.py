@@ -13,6 +13,7 @@ from osc_placement.errors import PlacementError
 
 #: from this microversion on, extra specs are part of a flavor's detail
 _MICROVERSION: Final = "2.61"
+_NOT_FOUND: Final = 404
 
 
 class NoFlavor(PlacementError):
@@ -27,7 +28,8 @@ def find_flavor(client_manager: Any, name: str) -> Mapping[str, Any]:
     try:
         flavors = _list_flavors(client_manager, name)
     except NoAnswer as failure:
-        reason = f"the compute API gave no answer ({failure.reason})"
+        question = " (is there one in this cloud?)" if failure.status == _NOT_FOUND else ""
+        reason = f"the compute service {failure.told}{question}"
         raise NoFlavor(name, reason, "give the amounts with --fit instead") from failure
     found = [flavor for flavor in flavors if name in (flavor.get("name"), flavor.get("id"))]
     if not found:

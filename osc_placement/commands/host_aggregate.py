@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from osc_placement.api.names import suggest_provider
+from osc_placement.batch.selection import SEE_AGGREGATES
 from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
 from osc_placement.errors import PlacementError
 from osc_placement.model import canonical_uuid, is_uuid
@@ -28,6 +29,7 @@ class AggregateNotFound(PlacementError):
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
+        # placement's own words, which scripts may search for
         super().__init__(f"{name!r} is not a 'uuid', and {reason}")
 
 
@@ -88,6 +90,6 @@ class AggregateNames:
         except NoAnswer as failure:
             raise AggregateNotFound(
                 wanted,
-                "it cannot be looked up as the name of a host aggregate; give the UUID, or find out why the "
-                f"compute service does not list host aggregates: {failure.reason}",
+                "the compute service, which could look it up as the name of a host aggregate, "
+                f"{failure.told}; {SEE_AGGREGATES}",
             ) from failure

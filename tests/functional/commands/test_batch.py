@@ -224,8 +224,8 @@ def test_an_aggregate_without_members_is_an_error(openstack):
     result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", nobody, "--yes")
     assert (result.status, result.out) == (1, "")
     assert result.err == (
-        f"No resource provider is in aggregate {nobody}; give --allow-empty if that may be so, or see the "
-        "aggregates there are with: openstack resource provider capacity --by aggregate\n"
+        f"No resource provider is in aggregate {nobody}; give --allow-empty if an empty aggregate is "
+        "acceptable, or see the aggregates with: openstack resource provider capacity --by aggregate\n"
     )
     advised = result.err.strip().partition(": openstack ")[2].split()
     assert openstack.run(*advised).status == 0
@@ -235,7 +235,12 @@ def test_aggregate_name_without_a_compute_service_is_an_error(openstack):
     """A name is looked up in the compute service; where there is none, that is one line."""
     result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", "rack1", "--yes")
     assert (result.status, result.out) == (1, "")
-    assert result.err.startswith("'rack1' is not a 'uuid', and ")
+    assert re.fullmatch(
+        "'rack1' is not a 'uuid', and the compute service, which could look it up as the name of a host "
+        "aggregate, (answered|gave no answer) .*; see the aggregates with: openstack resource provider "
+        "capacity --by aggregate\n",
+        result.err,
+    )
 
 
 def test_without_a_terminal_a_change_needs_yes(openstack, rack):

@@ -253,7 +253,7 @@ def test_aggregates_and_reasons_fit_80_columns(openstack, cloud, by):
         (("VCPU=4", "MEMORY_MB=8GB"), 2, "resource provider capacity --fit VCPU=4,MEMORY_MB=8GB\n"),
         (("--resource", "VCPU=4", "--resource", "X"), 2, "resource provider capacity --fit VCPU=4\n"),
         (("--resource", "X"), 2, "resource provider capacity --fit VCPU=4,MEMORY_MB=8192\n"),
-        (("--aggregate", NOWHERE), 1, f"aggregate {NOWHERE}; see the aggregates there are with: openstack"),
+        (("--aggregate", NOWHERE), 1, f"aggregate {NOWHERE}; see the aggregates with: openstack"),
         (("--each-host", "--within", NOWHERE), 1, f"No host is in aggregate {NOWHERE}"),
         (("--each-host", "--member-of", NOWHERE), 1, f"No host is in aggregate {NOWHERE}"),
         (("--each-host", "--required", "HW_CPU_X86_AVX9"), 1, "(is it HW_CPU_X86_AVX"),

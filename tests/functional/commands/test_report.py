@@ -149,7 +149,7 @@ def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
         ((*CAPACITY, str(uuid.UUID(int=1))), 1, "HTTP 404"),
         ((*CAPACITY, "--name", "x*"), 1, "No resource provider is named like x*; give --allow-empty if"),
         ((*CAPACITY, "host-a", "--name", "host-b"), 1, "No resource provider meets all conditions; "),
-        ((*CAPACITY, "--aggregate", "nowhere"), 1, "'nowhere' is not a 'uuid'"),
+        ((*CAPACITY, "--aggregate", "nowhere"), 1, "'nowhere' is not a UUID"),
         (
             (*CAPACITY, "--required", "COMPUTE_NODES"),
             1,
@@ -505,7 +505,7 @@ def test_without_the_compute_api_a_flavor_is_refused_in_one_line(openstack, clou
     """It says that the compute API did not answer, and what to do instead."""
     result = openstack.run(*CAPACITY, "--fit-flavor", "m1.medium")
     assert (result.status, result.err.count("\n")) == (1, 1)
-    assert "the compute API gave no answer" in result.err
+    assert "the compute service answered Not Found (is there one in this cloud?); give" in result.err
     assert "give the amounts with --fit instead" in result.err
 
 
@@ -578,16 +578,24 @@ def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
 @pytest.mark.parametrize("option", ["--member-of", "--not-member-of"])
 @pytest.mark.parametrize("host", [(), ("--host", "host-n")])
 def test_explain_warns_of_an_aggregate_without_members(openstack, cloud, option, host):
-    """Placement cannot tell a mistyped UUID from an empty aggregate, so the explanation is given too."""
+    """Placement cannot tell a mistyped UUID from an empty aggregate, so the explanation is given too.
+
+    On a terminal it is broken between words, and the command has a line of its own.
+    """
     empty = str(uuid.UUID(int=9))
     line = (*EXPLAIN, "--resource", "VCPU=1", option, f"{empty},{cloud['rack']}", *host)
     result = openstack.run(*line)
     assert (result.status, result.err.count("\n")) == (0, 1)
     assert result.err == (
-        f"No resource provider is in aggregate {empty}; see the aggregates there are with: openstack "
+        f"No resource provider is in aggregate {empty}; see the aggregates with: openstack "
         "resource provider capacity --by aggregate\n"
     )
     assert "aggregate" in result.out
+    shown, _ = run_on_terminal(openstack, *line, columns=80)
+    assert shown.replace("\r", "").startswith(
+        f"No resource provider is in aggregate {empty}; see\n"
+        "the aggregates with:\nopenstack resource provider capacity --by aggregate\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -159,8 +159,8 @@ def test_aggregate_name_without_a_compute_service_is_a_one_line_error(cloud, hos
     result = cloud("http://127.0.0.1:1", *AGGREGATE, "add", host[0], "rack9")
     assert result.status == 1
     assert result.err.startswith(
-        "'rack9' is not a 'uuid', and it cannot be looked up as the name of a host aggregate; give the UUID, "
-        "or find out why the compute service does not list host aggregates: Unable to establish connection to http://127.0.0.1:1/os-aggregates"
+        "'rack9' is not a 'uuid', and the compute service, which could look it up as the name of a host "
+        "aggregate, gave no answer (Unable to establish connection to http://127.0.0.1:1/os-aggregates"
     )
     assert result.err.count("\n") == 1
 
