@@ -191,8 +191,9 @@ class ShowCapacity(ReportCommand):
 def order_droppable(rows: Rows) -> Sequence[str]:
     """Return the columns that a narrow terminal can do without, the first one first."""
     if "name" not in rows.columns:
-        # the capacity and the percentage say how much is used
-        return ("reserved", "free", "used")
+        if "free" not in rows.columns:
+            return ("capacity", "percent")
+        return ("reserved", "percent", "capacity", "used")
     is_named = any(name for _, name, *_ in rows.values)
     return ("aggregate" if is_named else "name", "reserved", "percent", "capacity", "used")
 

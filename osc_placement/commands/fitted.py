@@ -12,19 +12,30 @@ from typing import Any, ClassVar, Final, TextIO, cast
 from osc_placement.commands import base
 from osc_placement.terminal.lines import describe_hidden, wrap_each
 from osc_placement.terminal.screen import is_terminal, screen_of
-from osc_placement.terminal.tables import choose_columns, list_records, show_cell
+from osc_placement.terminal.tables import (
+    break_cells,
+    choose_columns,
+    list_records,
+    measure_table,
+    show_cell,
+)
 
 TABLE: Final = "table"
+#: more than any table has
+_NO_LIMIT: Final = 1_000_000
 
 
 class FittedLister(base.Lister):
     """The base of commands whose table leaves out columns to fit the terminal.
 
-    A table that is to have all columns and is too wide is printed as a line for each cell.
+    A table that is too wide all the same has cells of several lines, or, with --long or where a name would be
+    broken, is printed as a line for each cell.
     """
 
     #: the columns that a table leaves out, the first one first
     droppable: Sequence[str] = ()
+    #: what a table on a terminal says last
+    last_line: str = ""
     #: rows about all others, which are printed after them in any order
     totals: Sequence[tuple[Any, ...]] = ()
     #: whether a table on a terminal has no more lines than that, unless --long is given
@@ -47,7 +58,9 @@ class FittedLister(base.Lister):
         if is_cut and height is None and is_terminal(self.app.stdout):
             height, hint = shutil.get_terminal_size().lines - 1, " (--long shows them)"
         totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
-        self.formatter = cast(Any, _FittedFormatter(self.formatter, totals, self.droppable, height, hint))
+        self.formatter = cast(
+            Any, _FittedFormatter(self.formatter, totals, self.droppable, height, hint, self.last_line)
+        )
         return super().produce_output(parsed_args, column_names, data)
 
 
@@ -61,12 +74,14 @@ class _FittedFormatter:
         droppable: Sequence[str],
         height: int | None,
         hint: str = "",
+        last_line: str = "",
     ) -> None:
         self._formatter = formatter
         self._totals = totals
         self._droppable = droppable
         self._height = height
         self._hint = hint
+        self._last_line = last_line
 
     def emit_list(
         self,
@@ -81,29 +96,12 @@ class _FittedFormatter:
         width = screen_of(stdout).width if parsed_args.formatter == TABLE else None
         if width and parsed_args.max_width > 0:
             width = parsed_args.max_width
-        left_out: list[str] = []
-        is_whole = parsed_args.long or parsed_args.columns or parsed_args.fit_width
-        if width and not is_whole:
-            chosen = choose_columns(names, [*rows, *totals], width, self._droppable)
-            left_out = [name for name in names if name not in chosen]
-            numbers = [names.index(name) for name in chosen]
-            rows, totals = (
-                [tuple(row[number] for number in numbers) for row in each] for each in (rows, totals)
-            )
-            names = chosen
-        note = ""
-        if left_out and width:
-            note = "".join(f"{line}\n" for line in wrap_each(describe_hidden(left_out), width))
+        last = f"{self._last_line}\n" if width and self._last_line else ""
 
         def draw(shown: int) -> str:
-            table, drawn = io.StringIO(), [*rows[:shown], *totals]
-            self._formatter.emit_list(names, drawn, table, parsed_args)
-            text = table.getvalue()
-            # cliff makes no column narrower than its name
-            if width and is_whole and drawn and max(map(len, text.split("\n"))) > width:
-                text = "".join(f"{line}\n" for line in list_records(names, drawn, width))
+            text = self._draw(names, [*rows[:shown], *totals], width, parsed_args)
             more = f"... and {len(rows) - shown:,} more rows{self._hint}\n" if shown < len(rows) else ""
-            return f"{text}{note}{more}"
+            return f"{text}{more}{last}"
 
         shown = len(rows) if self._height is None else min(len(rows), self._height)
         text = draw(shown)
@@ -111,3 +109,34 @@ class _FittedFormatter:
             shown = min(shown - 1, shown * self._height // lines)
             text = draw(shown)
         stdout.write(text)
+
+    def _draw(
+        self,
+        names: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        width: int | None,
+        parsed_args: argparse.Namespace,
+    ) -> str:
+        """Return the text of a table, fitted to a terminal, with a note on the columns that are left out."""
+        note = ""
+        if width and not (parsed_args.long or parsed_args.columns or parsed_args.fit_width):
+            chosen = choose_columns(names, rows, width, self._droppable)
+            if left_out := [name for name in names if name not in chosen]:
+                note = _join(wrap_each(describe_hidden(left_out), width))
+            numbers = [names.index(name) for name in chosen]
+            names, rows = chosen, [tuple(row[number] for number in numbers) for row in rows]
+        drawn: Sequence[Sequence[Any]] | None = rows
+        if width and rows and not parsed_args.fit_width:
+            if measure_table(names, rows) > width:
+                drawn = None if parsed_args.long else break_cells(names, rows, width)
+            if drawn is None:
+                return _join(list_records(names, rows, width)) + note
+            # cliff would break cells within names
+            parsed_args = argparse.Namespace(**{**vars(parsed_args), "max_width": _NO_LIMIT})
+        table = io.StringIO()
+        self._formatter.emit_list(names, drawn, table, parsed_args)
+        return table.getvalue() + note
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

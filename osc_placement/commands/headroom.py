@@ -7,6 +7,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ NO_PLACE: Final = 3
 _ALL: Final = "(all)"
 _AMOUNT: Final = re.compile(rf"{NAME.pattern}=[^=,]+(,{NAME.pattern}=[^=,]+)*")
 _DROPPABLE: Final = {
-    "domain": ("uuid", "hosts", "missing", "consumers", "reason"),
+    "domain": ("uuid", "hosts", "consumers", "missing", "reason"),
     "consumer": ("type", "project", "closest", "resources", "domain"),
     "placement": ("domain", "resources"),
 }
@@ -254,6 +255,9 @@ class ShowHeadroom(FittedLister):
         elif not rows.values and is_terminal(self.app.stderr):
             tell(self.app.stderr, "Every consumer has a place; --by placement shows it.")
         self.droppable = _DROPPABLE[parsed_args.by]
+        chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
+        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
+            rows = drop_repeated(rows)
         if parsed_args.by == "placement":
             return rows.columns, [(*others, ResourcesColumn(held)) for *others, held in rows.values]
         if parsed_args.formatter == TABLE:
@@ -321,6 +325,14 @@ def _make_rows(by: str, cloud: CloudView, judged: Sequence[Judged], consumers: I
     number = sum(each.outcome.fits for each in judged)
     total = (_ALL, "", "", "", "", f"{number:,} of {len(rows):,} fit", "", "")
     return Rows("Headroom", DOMAIN_COLUMNS, [*rows, total], totals=1)
+
+
+def drop_repeated(rows: Rows) -> Rows:
+    """Return the rows without UUIDs where these are all there is to name the domains."""
+    if "uuid" not in rows.columns or any(uuid not in ("", domain) for domain, uuid, *_ in rows.values):
+        return rows
+    columns = tuple(name for name in rows.columns if name != "uuid")
+    return replace(rows, columns=columns, values=[(domain, *rest) for domain, _, *rest in rows.values])
 
 
 def _describe_empty(aggregate: str) -> str:

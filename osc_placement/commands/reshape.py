@@ -28,6 +28,7 @@ from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import RUN
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.commands.reshape_moves import (
     MoveAction,
@@ -43,12 +44,13 @@ from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_inter
 from osc_placement.terminal.screen import screen_of, tell, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
+_DROPPABLE: Final = ("resource_class", "from", "to")
 INVENTORY: Final = "inventory"
 #: how many providers the list of runs names
 _FEW: Final = 3
 
 
-class Reshape(ConfirmedCommand, base.Lister):
+class Reshape(ConfirmedCommand, FittedLister):
     """Move inventory between resource providers, together with the allocations that depend on it.
 
     A target without an inventory of the class gets the inventory settings of the source. Consumers move only
@@ -132,7 +134,14 @@ class Reshape(ConfirmedCommand, base.Lister):
                 self.confirm(f"Move the inventory{allocations if number else ''}?")
         if not parsed_args.dry_run:
             plan = self._execute(job, plan)
-        return COLUMNS, list(plan_rows(plan))
+        rows = list(plan_rows(plan))
+        # the trees and the command line say what is the same in all rows
+        self.droppable = [
+            name
+            for name, *cells in zip(COLUMNS, *rows, strict=True)
+            if name in _DROPPABLE and len({*cells}) == 1
+        ]
+        return COLUMNS, rows
 
     def _prepare(self, parsed_args: argparse.Namespace) -> Job:
         """Return the reshape, with what is needed to plan it again; raise PlacementError if there is none."""

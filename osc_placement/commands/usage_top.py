@@ -66,6 +66,10 @@ class TopUsage(ReportCommand):
         holders = sum_by_project(holdings) if by_project else [(holding, 1) for holding in holdings]
         ranks = rank(holders, class_capacities(cloud), parsed_args.resource_class)
         shown = ranks[: parsed_args.limit or None]
+        if rest := len(ranks) - len(shown):
+            self.last_line = (
+                f"... and {rest:,} more {parsed_args.by}{'s' if rest > 1 else ''} (--limit 0 shows them)"
+            )
         if by_project:
             self.droppable = ("resources",)
             return ("project", "consumers", "resources", "of_class", "percent"), [

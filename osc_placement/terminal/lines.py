@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 _CUT: Final = "..."
+#: a name or word with the comma or the blanks behind it
+_LIST_PART: Final = re.compile(r"[^,\s]*(?:,\s*|\s+)|[^,\s]+")
 _LABEL: Final = re.compile(r"[a-z]+: +")
 #: a command that an operator can paste, which ends a text
 _COMMAND: Final = re.compile(r"[:;] ((?:openstack|placement-[a-z]+) (?:[^:;()]|:(?! ))*)$")
@@ -49,6 +51,21 @@ def wrap(text: str, width: int, *, whole_words: bool = False) -> list[str]:
         break_on_hyphens=False,
     )
     return [*lines, *([text[start:]] if command else [])] or [""]
+
+
+def wrap_lists(text: str, width: int) -> list[str]:
+    """Return the lines of a text, each broken behind commas and blanks only; names stay whole."""
+    lines = []
+    for line in text.split("\n"):
+        start, *others = _LIST_PART.findall(line) or [""]
+        for part in others:
+            if len(start) + len(part.rstrip()) > width:
+                lines.append(start.rstrip())
+                start = part
+            else:
+                start += part
+        lines.append(start.rstrip())
+    return lines
 
 
 def wrap_each(text: str, width: int, *, whole_words: bool = False) -> list[str]:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
 from osc_placement.terminal.escape import printable, printable_lines
-from osc_placement.terminal.lines import wrap_each
+from osc_placement.terminal.lines import wrap_lists
 
 #: characters of a line of a cell beside the name of its column, at least
 _LEAST_CELL: Final = 12
@@ -54,19 +54,62 @@ def choose_columns(
 ) -> list[str]:
     """Return the columns of a table of this width: as many as fit, without the first of ``droppable``.
 
-    Of these, columns that are empty in every row are left out before the others.
+    Of these, columns that are empty in every row are left out before the others. Afterwards a column that
+    fits beside the others is put back, the last of ``droppable`` first.
     """
-    widths = {
-        column: max(map(len, (column, *(line for row in rows for line in str(row[number]).split("\n")))))
-        for number, column in enumerate(columns)
-    }
+    widths = dict(zip(columns, _measure(columns, rows, lambda cell: cell.split("\n")), strict=True))
     filled = {name for number, name in enumerate(columns) if any(str(row[number]) for row in rows)}
     # the sort keeps the order of columns that are alike
     dropped = sorted((column for column in droppable if column in widths), key=filled.__contains__)
+    chosen = set(columns)
+    left_out = []
+    while dropped and _table_width([widths[name] for name in chosen]) > width:
+        left_out.append(dropped.pop(0))
+        chosen.remove(left_out[-1])
+    for name in reversed(left_out):
+        if name in filled and _table_width([widths[each] for each in (*chosen, name)]) <= width:
+            chosen.add(name)
+    return [name for name in columns if name in chosen]
+
+
+def measure_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
+    """Return the width of a table."""
+    return _table_width(_measure(columns, rows, lambda cell: cell.split("\n")))
+
+
+def break_cells(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int
+) -> list[tuple[Any, ...]] | None:
+    """Return rows whose cells have lines, for a table of this width; None if a name would be broken."""
+    widths = _measure(columns, rows, lambda cell: cell.split("\n"))
+    least = _measure(columns, rows, lambda cell: wrap_lists(cell, 0))
+    while _table_width(widths) > width:
+        can_shrink = [number for number, size in enumerate(widths) if size > least[number]]
+        if not can_shrink:
+            return None
+        widths[max(can_shrink, key=widths.__getitem__)] -= 1
+    return [
+        tuple(
+            "\n".join(wrap_lists(cell, size)) if isinstance(cell, str) else cell
+            for cell, size in zip(row, widths, strict=True)
+        )
+        for row in rows
+    ]
+
+
+def _measure(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], split: Callable[[str], list[str]]
+) -> list[int]:
+    """Return the length of the longest piece in each column, heads included."""
+    return [
+        max(map(len, (column, *(piece for row in rows for piece in split(str(row[number]))))))
+        for number, column in enumerate(columns)
+    ]
+
+
+def _table_width(widths: Sequence[int]) -> int:
     # a cell has a blank on either side and a line on its left, and the table one more line on the right
-    while dropped and sum(widths.values()) + 3 * len(widths) + 1 > width:
-        del widths[dropped.pop(0)]
-    return list(widths)
+    return sum(widths) + 3 * len(widths) + 1
 
 
 def list_records(columns: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> list[str]:
@@ -76,7 +119,7 @@ def list_records(columns: Sequence[str], rows: Iterable[Sequence[Any]], width: i
     for row in rows:
         lines += [""] if lines else []
         for column, cell in zip(columns, row, strict=True):
-            first, *others = wrap_each(str(cell), max(_LEAST_CELL, width - size))
+            first, *others = wrap_lists(str(cell), max(_LEAST_CELL, width - size))
             lines += [f"{column + ':':{size}}{first}".rstrip(), *(" " * size + line for line in others)]
     return lines
 

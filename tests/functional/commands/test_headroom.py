@@ -274,3 +274,13 @@ def test_an_aggregate_of_everything_has_nothing_left(openstack, cloud):
     result = openstack.run(*HEADROOM, "--aggregate", EVERYWHERE, "-f", "json")
     (row,) = result.json
     assert (result.status, row["not_placed"], row["reason"]) == (3, 44, "no other host meets the conditions")
+
+
+def test_a_uuid_that_is_the_name_is_shown_once_on_a_terminal(openstack, cloud):
+    """An aggregate without a name has its UUID in its place; a pipe and -c have both columns."""
+    words = (*HEADROOM, "--each-aggregate")
+    shown, _ = WholeTerminal(openstack, *words, columns=200).finish()
+    assert all(shown.count(rack) == 1 for rack in RACKS)
+    shown, _ = WholeTerminal(openstack, *words, "-c", "uuid", columns=200).finish()
+    assert all(shown.count(rack) == 1 for rack in RACKS)
+    assert all(openstack.run(*words).out.count(rack) == 2 for rack in RACKS)

@@ -370,7 +370,7 @@ def test_projects_are_named_on_the_narrowest_terminal(openstack, cloud):
     """A row that does not say what it is about is of no use."""
     shown, _ = run_on_terminal(openstack, *TOP, "--by", "project", columns=30)
     assert "Not shown: resources (--long shows it)" in " ".join(shown.split())
-    assert "project" in shown.splitlines()[1]
+    assert shown.startswith("project: ")
 
 
 def test_table_has_no_more_lines_than_the_terminal(openstack, cloud):
@@ -397,7 +397,19 @@ def test_long_shows_all_columns_on_any_terminal(openstack, cloud):
     for options in (("--long",), ("-c", "user", "-c", "consumer", "-c", "project", "-c", "resources")):
         shown, status = run_on_terminal(openstack, *TOP, *options, columns=80)
         assert (status, "Not shown" in shown) == (0, False)
-        assert "user" in shown.splitlines()[1]
+        for row in openstack.run(*TOP, "-f", "json").json:
+            parts = (row["consumer"], row["user"], *row["resources"].split(","))
+            assert all(part in shown for part in parts)
+
+
+def test_top_tells_a_terminal_of_the_others(openstack, cloud):
+    """A pipe has the rows only."""
+    total = len(openstack.run(*TOP, "--limit", "0", "-f", "json").json)
+    shown, _ = run_on_terminal(openstack, *TOP, "--limit", "1", columns=80)
+    assert f"... and {total - 1} more consumer{'s' if total > 2 else ''} (--limit 0 shows them)" in shown
+    assert "more consumer" not in openstack.run(*TOP, "--limit", "1").out
+    shown, _ = run_on_terminal(openstack, *TOP, "--limit", "0", columns=80)
+    assert "more consumer" not in shown
 
 
 @pytest.mark.parametrize("form", ["csv", "value", "yaml", "table"])

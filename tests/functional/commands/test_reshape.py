@@ -295,6 +295,18 @@ def test_reshape_asks_on_a_terminal(openstack, host):
     assert host.totals() == [None, 4, 4]
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_plan_has_whole_names_on_a_terminal(openstack, host, columns):
+    """UUIDs can be copied; what is the same in all rows is left out first."""
+    shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, "--dry-run", columns=columns)
+    assert status == 0
+    plan = shown.partition("after:")[2]
+    assert max(map(len, plan.splitlines())) <= columns
+    assert all(consumer in plan for consumer in (host.large, host.small))
+    # in the tree, in the row of the inventory and in that of the consumer
+    assert all(plan.count(f"{host.name}-gpu{number}") == 3 for number in range(2))
+
+
 def test_reshape_replans_after_a_concurrent_claim(client, host):
     """A claim between reading and writing makes the server refuse; the second plan has it."""
     moves = [Move(host.root, child, "VGPU", 4) for child in host.children]

@@ -51,12 +51,12 @@ def test_projects_need_no_reserved_amounts(capacities):
 
 
 def test_names_of_domains_stay_on_one_line_at_80_columns():
-    """The sum of the memory of 10,000 hosts is a number of ten digits; the percentage says what is used."""
+    """The sum of the memory of 10,000 hosts is a number of ten digits; what is free is the question."""
     columns = ("provider", "resource_class", "capacity", "used", "free", "reserved", "percent")
     memory = ("MEMORY_MB", 2621440000, 128931840, 2492508160, 0, 4.9)
     rows = Rows("Capacity", columns, [("compute-00000.dc1.example.org", *memory), (ALL, *memory)])
     chosen = choose_columns(columns, rows.values, 80, order_droppable(rows))
-    assert chosen == ["provider", "resource_class", "capacity", "percent"]
+    assert chosen == ["provider", "resource_class", "used", "free"]
     assert choose_columns(columns, rows.values, 120, order_droppable(rows)) == list(columns)
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.terminal.tables import choose_columns, list_records
+from osc_placement.terminal.tables import break_cells, choose_columns, list_records
 
 COLUMNS = ("name", "uuid", "used")
 ROWS = [("a", "0123456789", 5), ("bbbbbb", "0123456789", 12345)]
@@ -15,12 +15,13 @@ ROWS = [("a", "0123456789", 5), ("bbbbbb", "0123456789", 12345)]
         (31, ["name", "uuid", "used"]),
         (30, ["name", "uuid"]),
         (23, ["name", "uuid"]),
-        (22, ["name"]),
+        (22, ["name", "used"]),
+        (17, ["name"]),
         (1, ["name"]),
     ],
 )
 def test_columns_are_left_out_one_by_one_until_the_table_fits(width, chosen):
-    """In the given order; a name that is no column is passed over."""
+    """In the given order, and put back if they fit after all; a name that is no column is passed over."""
     assert choose_columns(COLUMNS, ROWS, width, ("other", "used", "uuid")) == chosen
 
 
@@ -57,3 +58,32 @@ def test_records_have_a_line_for_each_cell_that_fits():
         "      CUSTOM_C",
         "used:",
     ]
+
+
+def test_records_break_behind_commas_and_blanks_only():
+    """A name that is longer than a line is whole all the same."""
+    rows = [("VCPU=0/248,CUSTOM_NVME_SLOT=0/8", "no host has it"), ("CUSTOM_NVME_SLOT_OF_A_HOST=0/8", "")]
+    assert list_records(("held", "why"), rows, 27) == [
+        "held: VCPU=0/248,",
+        "      CUSTOM_NVME_SLOT=0/8",
+        "why:  no host has it",
+        "",
+        "held: CUSTOM_NVME_SLOT_OF_A_HOST=0/8",
+        "why:",
+    ]
+
+
+def test_a_column_that_fits_after_all_is_put_back():
+    """The last one that was left out may leave place for a narrow one before it."""
+    rows = [("a", "0123456789", 5, "0123456789" * 2)]
+    columns = (*COLUMNS, "note")
+    assert choose_columns(columns, rows, 31, ("used", "uuid", "note")) == ["name", "note"]
+    assert choose_columns(columns, rows, 30, ("used", "uuid", "note")) == ["name", "uuid", "used"]
+
+
+def test_cells_are_broken_between_names_or_not_at_all():
+    """The widest column first; numbers and names stay whole."""
+    columns, rows = ("name", "held"), [("a-long-name", "VCPU=1,MEMORY_MB=2"), ("b", 5)]
+    assert break_cells(columns, rows, 36) == rows
+    assert break_cells(columns, rows, 35) == [("a-long-name", "VCPU=1,\nMEMORY_MB=2"), ("b", 5)]
+    assert break_cells(columns, rows, 28) is None
