@@ -169,16 +169,14 @@ class SetAllocation(FittedLister):
         version = self.client.version
         owner, types = microversion.CONSUMER_OWNER_REQUIRED, microversion.CONSUMER_TYPES
         if version < owner and (parsed_args.project_id or parsed_args.user_id):
-            self.log.warning(
+            self.warn(
                 "--project-id and --user-id options do not affect allocation for "
-                "--os-placement-api-version less than %s",
-                owner,
+                f"--os-placement-api-version less than {owner}"
             )
         if version < types and parsed_args.consumer_type:
-            self.log.warning(
+            self.warn(
                 "--consumer-type option does not affect allocation for "
-                "--os-placement-api-version less than %s",
-                types,
+                f"--os-placement-api-version less than {types}"
             )
 
 
