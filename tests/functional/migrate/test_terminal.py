@@ -192,7 +192,10 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
     assert len(lines) == 3
     assert lines[2] == "Not shown: applied (--long shows it)"
     lines, status = show(program, "run", "delete", run, answer="n\n")
-    assert (f"Delete run {run}? [y/N]" in " ".join(lines), status) == (True, 1)
+    assert (f"Delete run {run}, of which nothing is left to undo? [y/N]" in " ".join(lines), status) == (
+        True,
+        1,
+    )
     lines, _ = show(program, "run", "delete", run, "--yes")
     assert (lines, len(migrate_json("run", "list")[0]["runs"])) == ([f"Deleted run {run}"], 1)
 
