@@ -35,17 +35,6 @@ class ShowVersion(argparse.Action):
         parser.exit()
 
 
-class OtherName(argparse.Action):
-    """The action of an option that is called otherwise: an error that says how."""
-
-    def __init__(self, option_strings: Any, dest: str, *, name: str) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs="?", help=argparse.SUPPRESS)
-        self._name = name
-
-    def __call__(self, *arguments: Any) -> NoReturn:
-        raise argparse.ArgumentError(self, f"this option is called {self._name}")
-
-
 class BriefParser(argparse.ArgumentParser):
     """A parser, and parsers of subcommands, whose errors are two lines and no usage text."""
 

@@ -214,14 +214,16 @@ class PlacementClient(Operations):
         *,
         used: Sequence[str] | None = None,
         whole: bool = True,
+        by_provider: bool = False,
     ) -> Iterable[Consumer]:
         """Read the consumers that hold anything of these providers.
 
         One request where the server has the bulk read; elsewhere one for each provider, or for each that is
         ``used``, and one for each consumer, which may hold nothing any more by then. If ``whole`` is False
-        the latter are left out, and a consumer has its UUID, and what it holds of these providers.
+        the latter are left out, and a consumer has its UUID, and what it holds of these providers. If
+        ``by_provider`` is True, the bulk read, which is of all consumers, is not used.
         """
-        at_once = self.list_consumers()
+        at_once = None if by_provider else self.list_consumers()
         if at_once is not None:
             wanted = frozenset(providers)
             return (

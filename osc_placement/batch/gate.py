@@ -2,7 +2,8 @@
 """The gate before each write of a run: its rate, pauses, stop and limit of failures. No requests.
 
 A control file steers a run while it goes; it is read again whenever it changed. Its last line that says one
-of these counts: ``rate 5`` (writes a second), ``rate none``, ``pause``, ``go``, ``stop``.
+of these counts: ``rate 5`` (writes a second), ``rate none``, ``pause``, ``go``, ``stop``. A file with no such
+line, as after a mistyped one was written over the others, changes nothing: a paused run stays paused.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ class Order:
     unknown: tuple[str, ...] = ()
 
 
-def parse_order(text: str) -> Order:
+def parse_order(text: str, *, is_paused: bool = False) -> Order:
     """Read a control file; later lines win.
 
-    A last line without a line end may be half written, and is not counted as unknown. Empty lines and those
-    that begin with ``#`` are comments.
+    ``is_paused`` stays as it is if no line says anything. A last line without a line end may be half written,
+    and is not counted as unknown. Empty lines and those that begin with ``#`` are comments.
     """
-    order = Order()
+    order, is_said = Order(), False
     for line in text.splitlines(keepends=True):
         word, _, value = line.strip().lower().partition(" ")
         if word == "rate" and (rate := _parse_rate(value.strip())) is not None:
-            order = replace(order, rate=rate)
+            order, is_said = replace(order, rate=rate), True
         elif word in ("pause", "go", "stop"):
-            order = replace(order, is_paused=word == "pause", is_stopped=word == "stop")
+            order, is_said = replace(order, is_paused=word == "pause", is_stopped=word == "stop"), True
         elif word and not word.startswith("#") and line.endswith("\n"):
             order = replace(order, unknown=(*order.unknown, line.strip()))
-    return order
+    return order if is_said else replace(order, is_paused=is_paused)
 
 
 def _parse_rate(text: str) -> float | None:
@@ -163,7 +164,9 @@ class Gate:
         try:
             found = self._control.stat()
             seen = (found.st_mtime_ns, found.st_size)
-            order = parse_order(self._control.read_text(errors="replace")) if seen != self._seen else None
+            if seen == self._seen:
+                return
+            text = self._control.read_text(errors="replace")
         except FileNotFoundError:
             return
         except OSError as error:
@@ -174,10 +177,9 @@ class Gate:
                     f"{name_path(self._control)} is not obeyed, as it cannot be read: {error.strerror}."
                 )
             return
-        if order is None:
-            return
         self._seen = seen
-        before, self._order = self._order, order
+        before = self._order
+        self._order = order = parse_order(text, is_paused=before.is_paused)
         for line in order.unknown:
             if line not in before.unknown:
                 self.on_event(
@@ -190,7 +192,7 @@ class Gate:
             self.on_event(f"Stopped by {name_path(self._control)}.")
             self._closed.set()
         elif order.is_paused and not before.is_paused:
-            self.on_event(f"Paused by {name_path(self._control)}; a line 'go' there goes on.")
+            self.on_event(f"Paused by {name_path(self._control)}; write 'go' there to go on.")
         elif before.is_paused and not order.is_paused:
             self.on_event("Going on.")
         if order.rate != before.rate and order.rate is not None:

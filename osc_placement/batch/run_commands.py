@@ -29,11 +29,10 @@ from osc_placement.batch.journal.run import (
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
 from osc_placement.batch.undo import ChangedSince
 from osc_placement.errors import UsageError
-from osc_placement.package import OtherName
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, describe_hidden, wrap_fact
 from osc_placement.terminal.screen import tell
-from osc_placement.terminal.values import read_positive
+from osc_placement.terminal.values import OtherName, read_positive
 
 LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
@@ -372,7 +371,7 @@ def tell_redo(header: Header, stream: TextIO | None, change: str) -> None:
     """
     if not header.undoes:
         return
-    told = f"This run is itself an undo: to undo it makes the changes of run {header.undoes} again"
+    told = f"This run is itself an undo: undoing it makes the changes of run {header.undoes} again"
     if journal.read_summary(header.id).state == PARTLY_DONE:
         told += f"; to undo what is left of that run: {change} undo {header.undoes}"
     tell(stream, told)
@@ -396,7 +395,7 @@ def delete_runs(
     errors: list[JournalError] = []
     chosen: list[str] = []
     deleted: set[str] = set()
-    undoable = _count_undoable()
+    undoable, ended = _count_undoable()
     for named in options.run or _find_older(options.older_than, identify_server(), complain):
         try:
             with telling_list(command):
@@ -407,8 +406,12 @@ def delete_runs(
     chosen = list(dict.fromkeys(chosen))
     if chosen:
         lost = sum(undoable.get(run_id, 0) for run_id in chosen)
+        is_known = ended.issuperset(chosen)
         what = f"run {chosen[0]}" if len(chosen) == 1 else _count_runs(len(chosen))
-        left = f"{count_changes(lost)} can still be undone" if lost else "nothing is left to undo"
+        if lost:
+            left = f"{'' if is_known else 'at least '}{count_changes(lost)} can still be undone"
+        else:
+            left = "nothing is left to undo" if is_known else "it is not known what was changed"
         confirm(f"Delete {what}, of which {left}?")
     for run_id in chosen:
         try:
@@ -431,14 +434,19 @@ def delete_runs(
     return status
 
 
-def _count_undoable() -> dict[str, int]:
-    """Return by the IDs of all runs that can be read how many of their changes are not undone."""
+def _count_undoable() -> tuple[dict[str, int], frozenset[str]]:
+    """Return how many changes of each run are not undone, by its ID, and the IDs of the runs that ended.
+
+    What a run that is running, or whose process died, changed besides is not in its journal.
+    """
     runs = [run for run in journal.read_summaries() if isinstance(run, Summary)]
     undone = find_undone(runs)
     counts = {run.header.id: run.applied for run in runs}
     for run_id, found in undone.items():
         counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
-    return counts
+    whole = {run_id for run_id, found in undone.items() if found.is_whole}
+    ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
+    return counts, frozenset(whole | ended)
 
 
 def _count_runs(number: int) -> str:

@@ -62,6 +62,7 @@ from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
+    RUN,
     ChangedSince,
     OtherKind,
     ReadStates,
@@ -357,6 +358,7 @@ def undo(
     force: bool = False,
     atomic: bool = False,
     directory: pathlib.Path | None = None,
+    command: str = RUN,
 ) -> Job:
     """Plan the undo of a run, which is a run of its own.
 
@@ -366,14 +368,15 @@ def undo(
     :param read: reads the subjects of the run's changes as they are now; not called for a reshape
     :param force: undo also where somebody else has since set what the run set, and leave what others set
     :param atomic: make all changes of the undo in one transaction
+    :param command: the words before the verb of a command on runs, for the advice in a warning
     """
     run = read_run(client, run_id, directory)
     run_id = run.header.id
     selection = f"changed by run {run_id}"
     if run.header.kind != RESHAPE:
-        plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory))
+        plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory), command=command)
         if atomic and plan.refused:
-            told = f"{plan.warnings[0]} (changed since: {name_refused(plan)})" if plan.warnings else ""
+            told = f"changed since: {name_refused(plan)}; {plan.warnings[0]}" if plan.warnings else ""
             reason = told or next(iter(plan.refused.values()))
             raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {reason}")
         plan = guard_devices(client, plan)

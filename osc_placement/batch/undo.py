@@ -57,7 +57,8 @@ FORCE_UNNEEDED: Final = "--force makes no difference: nothing that the run set w
 #: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
-_UNDO: Final = "openstack resource provider batch run undo"
+#: the words before the verb of a command on runs
+RUN: Final = "openstack resource provider batch run"
 
 #: reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
@@ -99,6 +100,7 @@ def describe_refusals(
     later: Sequence[tuple[str, int]] = (),
     *,
     is_forced: bool = False,
+    command: str = RUN,
 ) -> str:
     """Return in one line how many changes of ``number`` are not undone, why, and what to do.
 
@@ -106,7 +108,8 @@ def describe_refusals(
 
     :param force: the option, or the command, that undoes them nevertheless
     :param later: as `find_later` returns it
-    :param is_forced: whether ``--force`` was given
+    :param is_forced: whether ``--force`` was given, and undoes no part of any change
+    :param command: the words before the verb of a command on runs
     """
     by = _name_later(len(refused), later)
     first = "the later runs first, in this order, beginning with" if len(later) > 1 else "the later run first"
@@ -119,7 +122,7 @@ def describe_refusals(
             f"use {force}, which also undoes the parts of {whose} that are still as the run left them"
         )
     if later:
-        remedies.append(f"undo {first}: {_UNDO} {later[0][0]}")
+        remedies.append(f"undo {first}: {command} undo {later[0][0]}")
     none = f"no part of {them} is still as the run left it"
     reason = f"--force makes no difference: {none}" if is_forced else "" if remedies else none
     told = "; ".join(filter(None, [reason, ", or ".join(remedies)]))
@@ -453,11 +456,13 @@ class OtherKind(PlacementError):
         self.run = run
         super().__init__(
             f"Run {run.header.id} is a {run.header.kind}, which only a command can resume or undo: "
-            f"openstack resource provider batch run resume {run.header.id}, or undo {run.header.id}"
+            f"{RUN} resume {run.header.id}, or undo {run.header.id}"
         )
 
 
-def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterable[Run] = ()) -> Plan:
+def plan_undo(
+    run: Run, read: ReadStates, *, force: bool = False, later: Iterable[Run] = (), command: str = RUN
+) -> Plan:
     """Plan the undo of a run.
 
     Refuse a provider if what the run set there was changed since, with ``force`` only if nothing of it is
@@ -466,6 +471,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
 
     :param later: the runs that were started after it, the last first; none is read unless the warning is to
         name it
+    :param command: the words before the verb of a command on runs, for the advice in a warning
     """
     if run.header.kind == KIND:
         raise OtherKind(run)
@@ -506,7 +512,12 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     later, again = tee(later)
     if refused:
         told = find_later(set_by_others, later)
-        warnings.append(describe_refusals(list(refused.values()), len(changes), later=told, is_forced=force))
+        is_useless = force and not parted
+        warnings.append(
+            describe_refusals(
+                list(refused.values()), len(changes), later=told, is_forced=is_useless, command=command
+            )
+        )
     if parted:
         names = [change.subject.name for change, _ in parted]
         warnings.append(describe_rests(names, len(changes), find_later(parted, again)))

@@ -14,8 +14,7 @@ from osc_placement.batch.select import Selection
 from osc_placement.batch.selection import read_provider_names
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError
-from osc_placement.package import OtherName
-from osc_placement.terminal.values import add_concurrency_option, read_count, read_rate
+from osc_placement.terminal.values import OtherName, add_concurrency_option, read_count, read_rate
 
 
 class _Once(argparse.Action):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -24,6 +25,7 @@ from osc_placement.commands.batch_options import add_drop_managed, add_overcommi
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
 from osc_placement.commands.reading import show_reading
+from osc_placement.errors import PlacementError
 from osc_placement.state import read
 from osc_placement.state.description import describe_leftover, describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply, plan_run
@@ -227,8 +229,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             parsed_args.unnamed = 0
             if is_shown and "allocations" in parsed_args.document.sections:
                 known = {*plan.uuids.values()}
-                found = read.read_unnamed(self.client, parsed_args.document, known, reading)
-                parsed_args.unnamed = len(found)
+                # no more than a hint: an apply does not fail for it
+                with contextlib.suppress(PlacementError):
+                    parsed_args.unnamed = read.count_unnamed(
+                        self.client, parsed_args.document, known, reading
+                    )
         run = read.judge_run(
             self.client,
             plan_run(plan, f"apply {parsed_args.source}"),

@@ -785,7 +785,7 @@ def undo_run(command: Command) -> int:
         nonlocal page
         page = _confirm_plan(command, plan)
 
-    run = runner.undo(client, header.id, command.execution, force=options.force, agree=agree)
+    run = runner.undo(client, header.id, command.execution, force=options.force, agree=agree, command=_RUN)
     command.show_result(run, page=page if command.medium.width is not None else None)
     return run.report.exit_status
 

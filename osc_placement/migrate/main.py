@@ -35,11 +35,12 @@ from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
 from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
-from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, OtherName, ShowVersion, discard
+from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.live import add_watch_option, check_watch
 from osc_placement.terminal.screen import wrap_for
 from osc_placement.terminal.values import (
+    OtherName,
     add_concurrency_option,
     read_percent,
     read_positive,

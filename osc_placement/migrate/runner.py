@@ -14,6 +14,7 @@ from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch import select, service
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.service import Job, Pace
+from osc_placement.batch.undo import RUN
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
@@ -111,13 +112,15 @@ def undo(
     *,
     force: bool = False,
     agree: Callable[[Plan], None] = lambda _plan: None,
+    command: str = RUN,
 ) -> Run:
     """Undo a run, in a run of its own.
 
     :param agree: called with the plan before anything is written; what it raises ends the undo
+    :param command: the words before the verb of a command on runs
     """
     read = _reader(client, execution)
-    job = service.undo(client, run_id, read, force=force, directory=execution.directory)
+    job = service.undo(client, run_id, read, force=force, directory=execution.directory, command=command)
     agree(job.plan)
     return run_job(client, job, execution)
 

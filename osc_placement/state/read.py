@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
@@ -38,6 +38,9 @@ from osc_placement.state.selection import (
     select_document,
     select_providers,
 )
+
+#: providers that are asked one by one who holds something of them
+_FEW: Final = 100
 
 
 class ChangedWhileRead(PlacementError):
@@ -339,6 +342,20 @@ def read_unnamed(
     named = {entry.uuid for entry in document.consumers}
     found = client.read_consumers(providers, reading, used=used, whole=False)
     return sorted((each for each in found if each.uuid not in named), key=attrgetter("uuid"))
+
+
+def count_unnamed(
+    client: PlacementClient, document: Document, providers: Collection[str], reading: Reading
+) -> int:
+    """Return how many consumers hold something of these providers and are not named by the document.
+
+    Few providers are asked one by one; of many, the usages of the whole cloud tell which ones are used.
+    """
+    if len(providers) > _FEW:
+        return len(read_unnamed(client, document, providers, reading))
+    named = {entry.uuid for entry in document.consumers}
+    holders = client.read_consumers(sorted(providers), reading, whole=False, by_provider=True)
+    return sum(holder.uuid not in named for holder in holders)
 
 
 def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 _CUT: Final = "..."
-#: a name or word with the comma or the blanks behind it
-_LIST_PART: Final = re.compile(r"[^,\s]*(?:,\s*|\s+)|[^,\s]+")
+#: a name, word or number with the comma or the blanks behind it; a comma within a number is a part of it
+_LIST_PART: Final = re.compile(r"(?:[^,\s]|,(?=\d))*(?:,(?!\d)\s*|\s+)|(?:[^,\s]|,(?=\d))+")
 _LABEL: Final = re.compile(r"[a-z]+: +")
 #: a command that an operator can paste, which ends a text
 _COMMAND: Final = re.compile(r"[:;] ((?:openstack|placement-[a-z]+) (?:[^:;()]|:(?! ))*)$")

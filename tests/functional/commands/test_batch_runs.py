@@ -584,7 +584,7 @@ def test_control_file_pauses_and_stops_a_run(openstack, rack):
     control.write_text("pause\n")
     command = (*ADD, *rack.select, "--yes", "--control", control)
     process = openstack.start(*command, stderr=subprocess.PIPE)
-    assert process.stderr.readline() == "Paused by ~/control; a line 'go' there goes on.\n"
+    assert process.stderr.readline() == "Paused by ~/control; write 'go' there to go on.\n"
     assert {frozenset(rack.traits_of(host)) for host in rack.hosts} == {frozenset(rack.traits)}
     control.write_text("pause\nstop\n")
     _, err = process.communicate(timeout=60)
@@ -696,7 +696,7 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     left = f"run {run} still has 1 change to undo, when what was set since is undone: {command} {run}"
     assert result.err.endswith(f"to undo it: {command} {undo['id']}; {left}\n")
     redo = openstack.run(*RUN, "undo", "--last", "--dry-run", "-f", "json")
-    told = f"This run is itself an undo: to undo it makes the changes of run {run} again"
+    told = f"This run is itself an undo: undoing it makes the changes of run {run} again"
     rest = f"to undo what is left of that run: {command} {run}"
     assert redo.err.splitlines()[1] == f"{told}; {rest}"
     (row,) = openstack.run(*RUN, "show", undo["id"], "--failed-only", "-f", "json").json
@@ -908,7 +908,7 @@ def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
     assert rows.err == f"Last run: {undo['id']}, {undo['what']}\n"
     assert "undo" not in last.out.partition("state:")[2]
     redo = openstack.run(*RUN, "undo", "--last", "--dry-run", "-f", "json")
-    assert redo.err.endswith(f"This run is itself an undo: to undo it makes the changes of run {run} again\n")
+    assert redo.err.endswith(f"This run is itself an undo: undoing it makes the changes of run {run} again\n")
     resumed = openstack.run(*RUN, "resume", "--last", "--yes")
     assert resumed.status == 0
     assert resumed.err.startswith(f"Last run: {undo['id']}, undo of {run} ")

@@ -85,11 +85,20 @@ def test_pause_lasts_until_the_control_file_ends_it(tmp_path):
     assert passed.wait(30)
     thread.join()
     assert told == [
-        f"Paused by {control}; a line 'go' there goes on.",
+        f"Paused by {control}; write 'go' there to go on.",
         "Going on.",
         "Rate: 100 a second.",
     ]
     assert pauses == [True, False]
+
+
+@pytest.mark.parametrize("text", ["", "puase\n", "# later\n", "sto"])
+def test_a_paused_run_stays_paused_if_no_line_says_otherwise(text):
+    """A mistyped line that is written over the pause does not let a run write again."""
+    assert parse_order(text, is_paused=True).is_paused
+    assert not parse_order(text).is_paused
+    for line in ("go\n", "rate 5\n", "stop\n"):
+        assert not parse_order(text + "\n" + line, is_paused=True).is_paused
 
 
 def test_unknown_line_of_the_control_file_is_told_once(tmp_path):

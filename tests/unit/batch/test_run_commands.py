@@ -486,3 +486,26 @@ def test_deletion_of_runs_tells_how_many_changes_can_no_longer_be_undone(runs):
     asked = []
     assert delete(run, confirm=asked.append) == f"Deleted run {run}\n"
     assert asked == [f"Delete run {run}, of which nothing is left to undo?"]
+
+
+def test_deletion_of_a_run_that_died_does_not_say_that_nothing_is_left(runs):
+    """What it changed and did not live to record can be undone only as long as its journal is there."""
+    run = runs.set_ratio(4.0)
+    path = journal.state_directory() / f"{run}.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    outcomes = [number for number, line in enumerate(lines) if b'"outcome"' in line]
+    asked = []
+
+    def refuse(question):
+        asked.append(question)
+        raise PlacementError("not confirmed")
+
+    for recorded in (1, 0):
+        path.write_bytes(b"".join(lines[: outcomes[0] + recorded]))
+        path.with_suffix(".mark").unlink(missing_ok=True)
+        with pytest.raises(PlacementError, match="not confirmed"):
+            delete(run, confirm=refuse)
+    assert asked == [
+        f"Delete run {run}, of which at least 1 change can still be undone?",
+        f"Delete run {run}, of which it is not known what was changed?",
+    ]

@@ -58,10 +58,10 @@ def test_say_prints_above_the_bar(at_once):
     stream = Terminal()
     with ProgressBar("Changing", 4, stream) as bar:
         bar.advance()
-        bar.say("Paused by /tmp/[x]; a line 'go' there goes on.")
+        bar.say("Paused by /tmp/[x]; write 'go' there to go on.")
         bar.advance()
     lines = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", stream.getvalue()))
-    assert "Paused by /tmp/[x]; a line 'go' there goes on." in lines
+    assert "Paused by /tmp/[x]; write 'go' there to go on." in lines
 
 
 def test_what_is_said_is_broken_between_words_on_a_terminal(monkeypatch):
@@ -69,8 +69,8 @@ def test_what_is_said_is_broken_between_words_on_a_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
     with ProgressBar("Changing", 4, stream) as bar:
-        bar.say("Paused by ~/state/run.control; a line 'go' there goes on.")
-    assert stream.getvalue() == "Paused by ~/state/run.control; a line\n'go' there goes on.\n"
+        bar.say("Paused by ~/state/run.control; write 'go' there to go on.")
+    assert stream.getvalue() == "Paused by ~/state/run.control; write\n'go' there to go on.\n"
 
 
 def test_notice_is_printed_once_above_the_bar(at_once):
