@@ -29,7 +29,7 @@ class PlanOutdated(PlacementError):
 
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
-        again = "" if all(move.is_gone for move in moves) else "plans these again and "
+        again = "" if all(move.is_gone for move in moves) else "plans what has changed again and "
         super().__init__(
             f"Nothing was changed: {describe_moves(moves)}; --replan {again}carries the rest out as planned"
         )
@@ -60,17 +60,17 @@ def ask_to_replan(moves: Sequence[saved.Move]) -> str:
     changed = sum(bool(move.facets) for move in moves)
     gone = sum(move.is_gone for move in moves)
     groups = (
-        ("plan {} again", changed, "has changed", "have changed"),
-        ("leave {} out", gone, "is gone", "are gone"),
-        ("leave {} out", len(moves) - changed - gone, "cannot be read", "cannot be read"),
+        ("plan again", changed, "has changed", "have changed"),
+        ("leave out", gone, "is gone", "are gone"),
+        ("leave out", len(moves) - changed - gone, "cannot be read", "cannot be read"),
     )
     steps = []
     for verb, number, one, several in groups:
         if number == len(moves):
-            steps.append(verb.format("it" if number == 1 else "them"))
+            steps.append(verb.replace(" ", " it " if number == 1 else " them "))
         elif number:
             them = f"the one that {one}" if number == 1 else f"the {number:,} that {several}"
-            steps.append(verb.format(them))
+            steps.append(f"{verb} {them}")
     text = ", ".join([*steps, "and show the new plan?"])
     return f"{text[:1].upper()}{text[1:]}"
 

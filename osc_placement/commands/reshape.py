@@ -41,7 +41,7 @@ from osc_placement.model import ProviderRecord
 from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of, tell, write_lines
+from osc_placement.terminal.screen import screen_of, tell, wrap_for, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
 _DROPPABLE: Final = ("resource_class", "from", "to")
@@ -111,7 +111,8 @@ class Reshape(ConfirmedCommand, FittedLister):
         self._last_line = ""
         status = super().run(parsed_args)
         if self._last_line and parsed_args.formatter == self.formatter_default:
-            print(self._last_line, file=self.app.stdout)
+            for line in wrap_for(self.app.stdout, self._last_line):
+                print(line, file=self.app.stdout)
         return status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:

@@ -341,7 +341,7 @@ def test_saved_plan_tells_what_moved_and_replans_it(openstack, rack):
     assert moved == f"{name}: VCPU:allocation_ratio=16.0 became VCPU:allocation_ratio=9.0"
     assert told == (
         "Nothing was changed: 1 resource provider has other inventories than when the plan was made; "
-        "--replan plans these again and carries the rest out as planned"
+        "--replan plans what has changed again and carries the rest out as planned"
     )
     assert rack.ratios() == {16.0, 9.0}
     assert openstack.run(*BATCH, "apply", path, "--yes", "--replan").status == 0

@@ -17,13 +17,13 @@ from osc_placement.commands.batch_apply import ask_to_replan
             4,
             1,
             0,
-            "Plan the 4 that have changed again, leave the one that is gone out, and show the new plan?",
+            "Plan again the 4 that have changed, leave out the one that is gone, and show the new plan?",
         ),
         (
             1,
             0,
             2,
-            "Plan the one that has changed again, leave the 2 that cannot be read out, and show the new",
+            "Plan again the one that has changed, leave out the 2 that cannot be read, and show the new",
         ),
     ],
 )
