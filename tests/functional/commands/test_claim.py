@@ -378,6 +378,7 @@ def test_list_of_candidates_fits_a_terminal(openstack, cloud, options, left_out)
     assert (status, max(map(len, lines)) <= 80) == (0, True)
     named = {each for host in cloud.hosts.items() for each in host}
     assert named & {cell.strip() for line in lines for cell in line.split("|")}
-    assert " ".join(lines[-2:]).endswith(f"Not shown: {left_out} (--long shows them)")
+    them = "them" if "," in left_out else "it"
+    assert " ".join(lines[-2:]).endswith(f"Not shown: {left_out} (--long shows {them})")
     long, _ = run_on_terminal(openstack, *command, "--long", columns=200)
     assert "inventory used/capacity" in long
