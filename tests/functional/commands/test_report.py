@@ -149,7 +149,7 @@ def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
         ((*CAPACITY, str(uuid.UUID(int=1))), 1, "HTTP 404"),
         ((*CAPACITY, "--name", "x*"), 1, "No resource provider is named like x*; give --allow-empty if"),
         ((*CAPACITY, "host-a", "--name", "host-b"), 1, "No resource provider meets all conditions; "),
-        ((*CAPACITY, "--aggregate", "nowhere"), 1, "'nowhere' is not a UUID"),
+        ((*CAPACITY, "--aggregate", "nowhere"), 1, "'nowhere' is not a 'uuid'"),
         (
             (*CAPACITY, "--required", "COMPUTE_NODES"),
             1,

@@ -483,7 +483,7 @@ WIDE = {
     "names": ((*ALLOCATION, "show", "{consumer}", "--names"), ["resource_provider"], "provider_name"),
     "field-that-is-set": (
         (*PROVIDER, "inventory", "set", "{host}", "--amend", "--resource", "VCPU:step_size=1"),
-        ["min_unit"],
+        ["max_unit"],
         "step_size",
     ),
 }
