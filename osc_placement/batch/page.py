@@ -17,7 +17,15 @@ from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
 from osc_placement.batch.undo import ChangedSince
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle, wrap, wrap_fact
+from osc_placement.terminal.lines import (
+    capitalize,
+    count_lines,
+    fit,
+    fit_commands,
+    fit_middle,
+    wrap,
+    wrap_fact,
+)
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
@@ -228,7 +236,7 @@ class Page:
     def name_commands(self, commands: NextCommands) -> list[str]:
         """Return the lines of the commands that can follow a run, and of what is left; no command is cut."""
         title, *others = commands.lines
-        left = f"{commands.left[:1].upper()}{commands.left[1:]}"
+        left = capitalize(commands.left)
         if self.width is None:
             return list(filter(None, [title, *others, left]))
         return [title, *fit_commands(others, self.width), *(wrap(left, self.width) if left else [])]

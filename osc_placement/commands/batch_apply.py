@@ -18,6 +18,7 @@ from osc_placement.batch.service import Job, check_server, guard_devices, judge_
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
+from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.screen import tell
 
 #: how many of the providers that changed since are shown
@@ -72,7 +73,7 @@ def ask_to_replan(moves: Sequence[saved.Move]) -> str:
             them = f"the one that {one}" if number == 1 else f"the {number:,} that {several}"
             steps.append(f"{verb} {them}")
     text = ", ".join([*steps, "and show the new plan?"])
-    return f"{text[:1].upper()}{text[1:]}"
+    return capitalize(text)
 
 
 class ApplyPlanFile(PlanCommand):
@@ -144,5 +145,5 @@ class ApplyPlanFile(PlanCommand):
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
         told = describe_moves(moves)
-        self.confirm(f"{told[:1].upper()}{told[1:]}. {ask_to_replan(moves)}")
+        self.confirm(f"{capitalize(told)}. {ask_to_replan(moves)}")
         parsed_args.replan = True

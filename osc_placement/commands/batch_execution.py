@@ -44,12 +44,13 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import NextCommands, describe_left, name_next_commands
 from osc_placement.batch.service import Job
-from osc_placement.batch.undo import ReadStates
+from osc_placement.batch.undo import RUN, ReadStates
 from osc_placement.commands import base
 from osc_placement.errors import UsageError
 from osc_placement.package import discard
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 from osc_placement.terminal.tables import LinesColumn
@@ -61,8 +62,6 @@ FLAT_FORMATS: Final = ("value", "csv")
 _EXIT_CHANGES: Final = 2
 #: the options that decide what a plan changes, which a hint at a dry run repeats
 _AGAIN: Final = ("replan", "allow_overcommitted", "yes_drop_managed", "force")
-#: the words before the verb of a command on runs
-RUN: Final = "openstack resource provider batch run"
 
 
 class TextLister(base.Lister):
@@ -211,7 +210,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         if self._commands:
             _say([str(self._commands)] if is_wide else self.page.name_commands(self._commands), stream)
         if self._left:
-            tell(stream, f"{self._left[:1].upper()}{self._left[1:]}")
+            tell(stream, capitalize(self._left))
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells

@@ -33,9 +33,9 @@ from osc_placement.batch.run_commands import (
     tell_redo,
 )
 from osc_placement.batch.service import Job
+from osc_placement.batch.undo import RUN
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import (
-    RUN,
     ChangesLister,
     PlanCommand,
     StateColumn,

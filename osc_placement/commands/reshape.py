@@ -24,10 +24,10 @@ from osc_placement.batch.reshape_run import Task, read_world
 from osc_placement.batch.run_commands import telling_list
 from osc_placement.batch.service import Job
 from osc_placement.batch.transaction import NotKnown
+from osc_placement.batch.undo import RUN
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import RUN
 from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.commands.reshape_moves import (

@@ -17,6 +17,11 @@ _LABEL: Final = re.compile(r"[a-z]+: +")
 _COMMAND: Final = re.compile(r"[:;] ((?:openstack|placement-[a-z]+) (?:[^:;()]|:(?! ))*)$")
 
 
+def capitalize(text: str) -> str:
+    """Return a text as the beginning of a sentence; its other letters stay, unlike with `str.capitalize`."""
+    return text[:1].upper() + text[1:]
+
+
 def cut(text: str, length: int) -> str:
     """Return a text without its end, if it is longer than this."""
     return text if len(text) <= length else text[: max(0, length - len(_CUT))] + _CUT

@@ -57,7 +57,7 @@ def choose_columns(
     Of these, columns that are empty in every row are left out before the others. Afterwards a column that
     fits beside the others is put back, the last of ``droppable`` first.
     """
-    widths = dict(zip(columns, _measure(columns, rows, lambda cell: cell.split("\n")), strict=True))
+    widths = dict(zip(columns, _measure(columns, rows, _split_lines), strict=True))
     filled = {name for number, name in enumerate(columns) if any(str(row[number]) for row in rows)}
     # the sort keeps the order of columns that are alike
     dropped = sorted((column for column in droppable if column in widths), key=filled.__contains__)
@@ -74,14 +74,14 @@ def choose_columns(
 
 def measure_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
     """Return the width of a table."""
-    return _table_width(_measure(columns, rows, lambda cell: cell.split("\n")))
+    return _table_width(_measure(columns, rows, _split_lines))
 
 
 def break_cells(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int
 ) -> list[tuple[Any, ...]] | None:
     """Return rows whose cells have lines, for a table of this width; None if a name would be broken."""
-    widths = _measure(columns, rows, lambda cell: cell.split("\n"))
+    widths = _measure(columns, rows, _split_lines)
     least = _measure(columns, rows, lambda cell: wrap_lists(cell, 0))
     while _table_width(widths) > width:
         can_shrink = [number for number, size in enumerate(widths) if size > least[number]]
@@ -95,6 +95,10 @@ def break_cells(
         )
         for row in rows
     ]
+
+
+def _split_lines(cell: str) -> list[str]:
+    return cell.split("\n")
 
 
 def _measure(
