@@ -136,13 +136,21 @@ def fit(texts: Sequence[str], most: int, width: int, more: str) -> list[str]:
 def fit_middle(text: str, most: int, width: int, end: str = "") -> str:
     """Return a text with its end; the text is without its middle if both take more than so many lines.
 
-    The end stays whole: if it is long, the lines are more, and the text takes up to half a line.
+    It is cut between words where it can be. The end stays whole: if it is long, the lines are more, and the
+    text takes up to half a line.
     """
     length = min(len(text), most * width)
     least = min(length, width // 2)
     while length > least and len(wrap(cut_middle(text, length) + end, width)) > most:
         length -= 1
-    return cut_middle(text, length) + end
+    shown = cut_middle(text, length)
+    if length < len(text):
+        last = length // 2
+        start, rest = shown[: -last - len(_CUT)], shown[-last:]
+        start = f"{start.rpartition(' ')[0]} " if " " in start else start
+        rest = f" {rest.partition(' ')[2]}" if " " in rest else rest
+        shown = start + _CUT + rest
+    return shown + end
 
 
 def align(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -57,6 +57,7 @@ def test_middle_is_left_out_of_more_words_than_lines():
     assert len(wrap(text, 40)) == 2
     assert text.startswith("undo of a run")
     assert text.endswith("- 50 applied")
+    assert {*text.split()} == {*["undo", "of", "a", "run", "with", "words", "...", "-", "50", "applied"]}
     assert fit_middle("one two", 1, 40) == "one two"
     assert fit_middle("one two " * 9, 1, 40, ": 50 applied").endswith(" two : 50 applied")
     assert fit_middle("one two", 1, 10, ": 50 applied, 3 failed") == "...wo: 50 applied, 3 failed"
