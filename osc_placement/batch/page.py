@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
 from osc_placement.batch.undo import ChangedSince
+from osc_placement.model import Provider
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import (
     capitalize,
@@ -26,6 +28,7 @@ from osc_placement.terminal.lines import (
     wrap,
     wrap_fact,
 )
+from osc_placement.terminal.tables import break_cells, list_records, measure_table
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
@@ -37,8 +40,6 @@ FEW: Final = 20
 _MOST_OF_TABLE: Final = 32
 #: lines that a command prints on a terminal; twelve more are about the run and the confirmation
 SCREEN: Final = 48
-#: letters of a line in its column of changes
-_LEAST_CHANGE: Final = 20
 #: groups of changes: those that have a line whatever else there is to say, and those that have one at all
 _LEAST_GROUPS: Final = 5
 _MOST_GROUPS: Final = 20
@@ -119,8 +120,8 @@ def rows_of_run(run: Run) -> list[Row]:
 
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
-    """Return rows in the order of names."""
-    return sorted(rows, key=lambda row: row.change.subject.name)
+    """Return rows in the order of names, those of consumers after those of providers."""
+    return sorted(rows, key=lambda row: (isinstance(row.change.subject, Consumer), row.change.subject.name))
 
 
 @dataclass(slots=True)
@@ -135,6 +136,11 @@ class Page:
     names: Mapping[str, str] = field(default_factory=dict)
     _left: int = SCREEN
     _told: set[str] = field(default_factory=set)
+
+    def name_providers(self, changes: Iterable[Change]) -> None:
+        """Have the names of the providers of changes in the text of allocations."""
+        named = {each.uuid: each.subject.name for each in changes if isinstance(each.subject, Provider)}
+        self.names = {**named, **self.names}
 
     def describe(self, rows: Sequence[Row], *, is_plan: bool = False, more: str = "") -> list[str]:
         """Return the text of rows: a table of few, numbers of many; then the reasons, then the failures.
@@ -288,18 +294,18 @@ class Page:
 def draw_table(
     rows: Sequence[Row], columns: Sequence[str], width: int | None, names: Mapping[str, str]
 ) -> list[str]:
-    """Return the lines of a table of rows that fits a width."""
+    """Return the lines of a table that fits a width, or a line for each cell where it would break a name."""
     # PERF: commands without a table need not load it
     from prettytable import PrettyTable
 
     columns, cells = make_table(rows, columns, names)
-    table = PrettyTable(columns, align="l", max_table_width=width)
-    table.add_rows(cells)
-    if width is not None and "change" in columns:
-        # wrap what changes, and names only if that is not enough
-        others = [texts for texts in zip(columns, *cells, strict=True) if texts[0] != "change"]
-        taken = sum(max(map(len, texts)) + 3 for texts in others)
-        table.max_width["change"] = max(_LEAST_CHANGE, width - 4 - taken)
+    drawn: Sequence[Sequence[str]] | None = cells
+    if width is not None and measure_table(columns, cells) > width:
+        drawn = break_cells(columns, cells, width)
+    if drawn is None:
+        return list_records(columns, cells, width or 0)
+    table = PrettyTable(columns, align="l")
+    table.add_rows([list(row) for row in drawn])
     return table.get_string().split("\n")
 
 

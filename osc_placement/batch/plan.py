@@ -332,14 +332,19 @@ class Plan:
         """Return how many changes undo a part and leave what was set again since."""
         return sum(step.is_partial for step in self.changes)
 
+    @property
+    def _is_about_providers(self) -> bool:
+        """Return whether each step changes one provider, so that these can be counted."""
+        return not self.is_staged and all(isinstance(step.subject, Provider) for step in self.steps)
+
     def count(self, number: int) -> str:
         """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
-        return count_changes(number) if self.is_staged else count_providers(number)
+        return count_providers(number) if self._is_about_providers else count_changes(number)
 
     @property
     def question(self) -> str:
         """Return the question by which the plan is confirmed."""
-        return f"{'Make' if self.is_staged else 'Change'} {self.count(len(self.changes))}?"
+        return f"{'Change' if self._is_about_providers else 'Make'} {self.count(len(self.changes))}?"
 
     @property
     def heading(self) -> str:
@@ -363,7 +368,7 @@ class Plan:
         )
 
     def _join_counts(self, unchanged: Sequence[str]) -> str:
-        verb = "make" if self.is_staged else "change"
+        verb = "change" if self._is_about_providers else "make"
         partial = f" ({self.partial:,} in part: {OTHERS_STAY})" if self.partial else ""
         counts = [f"{self.count(len(self.changes))} to {verb}{partial}", *unchanged]
         counts += [f"{len(self.unreadable):,} could not be read"] if self.unreadable else []

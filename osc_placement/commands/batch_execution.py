@@ -258,6 +258,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             service.require_transaction(self.client, job)
         if not self.is_harmless(parsed_args):
             refuse_dropped(plan)
+        self.page.name_providers(plan.steps)
         page = self.page if is_terminal(self.app.stderr) else Page()
         _say(page.warn(plan.warnings), self.app.stderr)
         if is_confirmed:

@@ -126,6 +126,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
             facts = describe_run(run)
             is_narrow = is_terminal(self.app.stdout)
             write_lines(self.app.stdout, self.page.tell(facts) if is_narrow else facts)
+        self.page.name_providers(run.intents.values())
         rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
         if parsed_args.failed_only and not rows:
             if self.is_table_on_terminal(parsed_args):

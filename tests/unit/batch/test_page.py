@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.page import Page, Row, make_table, rows_of_plan
 from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.repeat import Recorded
@@ -55,10 +56,40 @@ def test_as_many_differences_are_shown_as_there_is_space_for(failures, groups):
 
 def test_few_changes_are_a_table_sorted_by_name_that_fits():
     """Without columns that are empty, and without UUIDs."""
-    lines = Page(40).describe([Row(make_change(2)), Row(make_change(1))], is_plan=True, more="(more)")
+    lines = Page(44).describe([Row(make_change(2)), Row(make_change(1))], is_plan=True, more="(more)")
     assert lines[1].split() == ["|", "name", "|", "change", "|"]
-    assert max(map(len, lines)) <= 40
+    assert max(map(len, lines)) <= 44
     assert lines[3].startswith("| compute-00001 |")
+
+
+def make_claim(uuid, *providers):
+    """A change of a consumer that moves from one provider to another."""
+    before, after = (ProviderState(allocations={each: {"DISK_GB": 40}}) for each in providers)
+    return Change(Consumer(uuid, {}), before, after)
+
+
+def test_allocations_have_the_names_of_providers_and_come_after_these():
+    """The names are those of the other changes; a consumer has a UUID only."""
+    one, other = make_change(1), make_change(2)
+    consumer = "00000000-c000-4000-8000-000000000000"
+    page = Page(WIDTH)
+    page.name_providers([one, other])
+    lines = page.describe([Row(make_claim(consumer, one.uuid, other.uuid)), Row(other)])
+    assert [line.split() for line in lines[3:6]] == [
+        ["|", "compute-00002", "|", "VCPU:allocation_ratio", "from", "4.0", "to", "8.0", "|"],
+        ["|", consumer, "|", "-compute-00001:DISK_GB=40", "|"],
+        ["|", "|", "+compute-00002:DISK_GB=40", "|"],
+    ]
+
+
+def test_table_that_would_break_a_uuid_is_a_line_for_each_cell():
+    """So both can be copied."""
+    consumer, *providers = (f"{each}0000000-0000-4000-8000-000000000000" for each in "cab")
+    assert Page(WIDTH).describe([Row(make_claim(consumer, *providers))]) == [
+        f"name:   {consumer}",
+        f"change: -{providers[0]}:DISK_GB=40",
+        f"        +{providers[1]}:DISK_GB=40",
+    ]
 
 
 def test_few_refusals_without_a_change_are_a_table_of_names():
