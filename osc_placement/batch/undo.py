@@ -42,7 +42,15 @@ from osc_placement.batch.plan import (
     settle_name,
 )
 from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.reshape import KIND, Inventories, ReshapePlan, ReshapeRefused, Transfer, World
+from osc_placement.batch.reshape import (
+    KIND,
+    Inventories,
+    Move,
+    ReshapePlan,
+    ReshapeRefused,
+    Transfer,
+    World,
+)
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
@@ -659,7 +667,7 @@ class ReshapeUndo:
         )
         self._check_parts(world)
         self._check_claims(world, back)
-        plan = ReshapePlan(world, (), inventories, back)
+        plan = ReshapePlan(world, tuple(_find_moves(self.after, self.before)), inventories, back)
         for uuid, after in plan.inventories.items():
             for name in {name for held in world.holdings[uuid].values() for name in held}:
                 over = plan.used(uuid, name) - (after[name].capacity if name in after else 0)
@@ -737,12 +745,25 @@ def undo_of(changes: Iterable[Change]) -> ReshapeUndo:
         else:
             held_before[change.uuid] = change.before.allocations or {}
             held_after[change.uuid] = change.after.allocations or {}
-            transfers += _find_transfers(change.uuid, held_before[change.uuid], held_after[change.uuid])
+            pairs = _pair_amounts(held_before[change.uuid], held_after[change.uuid])
+            transfers += [Transfer(change.uuid, *pair) for pair in pairs]
     return ReshapeUndo(before, after, tuple(transfers), held_before, held_after)
 
 
-def _find_transfers(consumer: str, before: Allocations, after: Allocations) -> Iterator[Transfer]:
-    """Yield what a consumer gave up at one provider and got at another; any pairing of these will do."""
+def _find_moves(before: Mapping[str, Inventories], after: Mapping[str, Inventories]) -> Iterator[Move]:
+    """Yield the moves that make some inventories of others, both by provider."""
+    totals = (
+        {uuid: {name: each.total for name, each in held.items()} for uuid, held in inventories.items()}
+        for inventories in (before, after)
+    )
+    yield from (Move(*pair) for pair in _pair_amounts(*totals))
+
+
+def _pair_amounts(before: Allocations, after: Allocations) -> Iterator[tuple[str, str, str, int]]:
+    """Yield what one provider lost and another one got: both UUIDs, a class, and an amount.
+
+    Any pairing of these will do.
+    """
     providers = list({**before, **after})
     for name in sorted({name for held in (*before.values(), *after.values()) for name in held}):
         more = {
@@ -752,6 +773,6 @@ def _find_transfers(consumer: str, before: Allocations, after: Allocations) -> I
             for target in providers:
                 amount = min(-more[source], more[target])
                 if amount > 0:
-                    yield Transfer(consumer, source, target, name, amount)
+                    yield source, target, name, amount
                     more[source] += amount
                     more[target] -= amount

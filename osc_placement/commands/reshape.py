@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.batch import journal, service
+from osc_placement.batch.page import SEE_CHANGES, rows_of_plan, rows_of_report
+from osc_placement.batch.plan import Report
 from osc_placement.batch.reshape import (
     KIND,
     Inventories,
@@ -28,7 +30,7 @@ from osc_placement.batch.undo import RUN
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
-from osc_placement.commands.fitted import FittedLister
+from osc_placement.commands.batch_execution import ChangesLister
 from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.commands.reshape_moves import (
     MoveAction,
@@ -44,13 +46,12 @@ from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_inter
 from osc_placement.terminal.screen import screen_of, tell, wrap_for, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
-_DROPPABLE: Final = ("resource_class", "from", "to")
 INVENTORY: Final = "inventory"
 #: how many providers the list of runs names
 _FEW: Final = 3
 
 
-class Reshape(ConfirmedCommand, FittedLister):
+class Reshape(ConfirmedCommand, ChangesLister):
     """Move inventory between resource providers, together with the allocations that depend on it.
 
     A target without an inventory of the class gets the inventory settings of the source. Consumers move only
@@ -129,20 +130,24 @@ class Reshape(ConfirmedCommand, FittedLister):
                 before = draw_trees(_draw(plan.world, plan.world.inventories, plan.world), screen)
                 after = draw_trees(_draw(plan.world, plan.inventories, plan), screen)
                 write_lines(stream, ["before:", *before, "", "after:", *after, ""])
+            self.page.name_providers(job.plan.steps)
             if asks:
+                write_lines(self.app.stderr, self.page.propose(job.plan, SEE_CHANGES))
                 number = len(plan.consumers)
                 allocations = f" and the allocations of {number} consumer{'s' if number > 1 else ''}"
                 self.confirm(f"Move the inventory{allocations if number else ''}?")
+        rows = rows_of_plan(job.plan)
         if not parsed_args.dry_run:
-            plan = self._execute(job, plan)
-        rows = list(plan_rows(plan))
-        # the trees and the command line say what is the same in all rows
-        self.droppable = [
-            name
-            for name, *cells in zip(COLUMNS, *rows, strict=True)
-            if name in _DROPPABLE and len({*cells}) == 1
-        ]
-        return COLUMNS, rows
+            plan, report = self._execute(job, plan)
+            rows = rows_of_report(report)
+        return self.list_changes(
+            parsed_args,
+            rows,
+            COLUMNS,
+            lambda: list(plan_rows(plan)),
+            is_plan=parsed_args.dry_run,
+            more=SEE_CHANGES,
+        )
 
     def _prepare(self, parsed_args: argparse.Namespace) -> Job:
         """Return the reshape, with what is needed to plan it again; raise PlacementError if there is none."""
@@ -168,7 +173,7 @@ class Reshape(ConfirmedCommand, FittedLister):
         task = Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves, pins))
         return Job(task.steps, _name_providers(plan.world), KIND, True, task)
 
-    def _execute(self, job: Job, plan: ReshapePlan) -> ReshapePlan:
+    def _execute(self, job: Job, plan: ReshapePlan) -> tuple[ReshapePlan, Report]:
         root = next(iter(plan.world.providers))
         recorder = service.start(self.client, job)
         with WriteWatch(self.app.stderr, f"openstack resource provider tree {root}") as watch:
@@ -187,7 +192,7 @@ class Reshape(ConfirmedCommand, FittedLister):
         self.exit_status = report.exit_status
         done = "Undone" if job.undoes else "Done"
         self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
-        return result.reshape or plan
+        return result.reshape or plan, report
 
 
 def _name_providers(world: World) -> str:

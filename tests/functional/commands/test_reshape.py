@@ -110,6 +110,10 @@ def test_reshape_moves_inventory_with_allocations_and_undo_restores_it(openstack
     *_, undo_id = done.out.split()
     undone = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
     assert (undone.status, undone.err) == (0, "")
+    assert (
+        f"| inventory                            | VGPU           |      4 | {gpu1} | {host.name}"
+        in undone.out
+    )
     assert host.totals() == [8, None, None]
     assert host.held(host.large) == {host.root: {"VCPU": 1, "VGPU": 3}}
     again = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
@@ -284,26 +288,43 @@ def test_reshape_that_does_not_fit_changes_nothing(openstack, host):
 
 
 def test_reshape_asks_on_a_terminal(openstack, host):
-    """No leaves everything as it is; yes goes on; the trees are shown at 60 columns."""
+    """What would move is shown before the question, and not again. No leaves everything as it is."""
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="n\n")
     assert status == 1
+    plan = shown.partition("after:")[2].partition("Move the inventory")[0]
+    assert f"-{host.name}:VGPU=3" in plan
+    assert f"+{host.name}-gpu0:VGPU=3" in plan
+    assert "5 changes to make" in plan
     assert "Nothing was changed: not confirmed" in shown
     assert "Move the inventory and the allocations of 2 consumers? [y/N]" in shown
     assert host.totals() == [8, None, None]
-    _, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="y\n")
-    assert status == 0
+    shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="y\n")
+    assert (status, shown.count(f"+{host.name}-gpu0:VGPU=3")) == (0, 1)
     assert host.totals() == [None, 4, 4]
+
+
+def test_run_of_a_reshape_has_names_on_a_terminal(openstack, host):
+    """So have the plan and the result of its undo; consumers are not counted as resource providers."""
+    _, run = reshape(openstack, host)
+    shown, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=80)
+    undone, status = run_on_terminal(openstack, *RUN, "undo", run["id"], answer="y\n", columns=80)
+    for output, sign in ((shown, "+"), (undone, "-")):
+        assert f"{sign}{host.name}-gpu0:VGPU=3" in output
+        assert host.children[0] not in output
+    assert status == 0
+    assert "Make 5 changes? [y/N]" in undone
+    assert "5 changes, 5 applied" in " ".join(undone.split())
 
 
 @pytest.mark.parametrize("columns", [60, 80])
 def test_the_plan_has_whole_names_on_a_terminal(openstack, host, columns):
-    """UUIDs can be copied; what is the same in all rows is left out first."""
+    """UUIDs can be copied."""
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, "--dry-run", columns=columns)
     assert status == 0
     plan = shown.partition("after:")[2]
     assert max(map(len, plan.splitlines())) <= columns
     assert all(consumer in plan for consumer in (host.large, host.small))
-    # in the tree, in the row of the inventory and in that of the consumer
+    # in the tree, in the row of the provider and in that of the consumer
     assert all(plan.count(f"{host.name}-gpu{number}") == 3 for number in range(2))
 
 
