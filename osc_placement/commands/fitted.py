@@ -15,6 +15,7 @@ from osc_placement.terminal.screen import is_terminal, screen_of
 from osc_placement.terminal.tables import (
     break_cells,
     choose_columns,
+    find_filled,
     list_records,
     measure_table,
     show_cell,
@@ -34,6 +35,8 @@ class FittedLister(base.Lister):
 
     #: the columns that a table leaves out, the first one first
     droppable: Sequence[str] = ()
+    #: the columns whose cells have several lines rather than that another column is left out
+    breakable: Sequence[str] = ()
     #: what a table on a terminal says last
     last_line: str = ""
     #: rows about all others, which are printed after them in any order
@@ -59,7 +62,10 @@ class FittedLister(base.Lister):
             height, hint = shutil.get_terminal_size().lines - 1, " (--long shows them)"
         totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
         self.formatter = cast(
-            Any, _FittedFormatter(self.formatter, totals, self.droppable, height, hint, self.last_line)
+            Any,
+            _FittedFormatter(
+                self.formatter, totals, self.droppable, height, hint, self.last_line, self.breakable
+            ),
         )
         return super().produce_output(parsed_args, column_names, data)
 
@@ -75,6 +81,7 @@ class _FittedFormatter:
         height: int | None,
         hint: str = "",
         last_line: str = "",
+        breakable: Sequence[str] = (),
     ) -> None:
         self._formatter = formatter
         self._totals = totals
@@ -82,6 +89,7 @@ class _FittedFormatter:
         self._height = height
         self._hint = hint
         self._last_line = last_line
+        self._breakable = breakable
 
     def emit_list(
         self,
@@ -120,8 +128,9 @@ class _FittedFormatter:
         """Return the text of a table, fitted to a terminal, with a note on the columns that are left out."""
         note = ""
         if width and not (parsed_args.long or parsed_args.columns or parsed_args.fit_width):
-            chosen = choose_columns(names, rows, width, self._droppable)
-            if left_out := [name for name in names if name not in chosen]:
+            chosen = choose_columns(names, rows, width, self._droppable, self._breakable)
+            filled = find_filled(names, rows)
+            if left_out := [name for name in names if name in filled and name not in chosen]:
                 note = _join(wrap_each(describe_hidden(left_out), width))
             numbers = [names.index(name) for name in chosen]
             names, rows = chosen, [tuple(row[number] for number in numbers) for row in rows]

@@ -57,7 +57,7 @@ NO_PLACE: Final = 3
 _ALL: Final = "(all)"
 _AMOUNT: Final = re.compile(rf"{NAME.pattern}=[^=,]+(,{NAME.pattern}=[^=,]+)*")
 _DROPPABLE: Final = {
-    "domain": ("uuid", "hosts", "consumers", "missing", "reason"),
+    "domain": ("uuid", "hosts", "missing", "consumers", "not_placed", "reason"),
     "consumer": ("type", "project", "closest", "resources", "domain"),
     "placement": ("domain", "resources"),
 }
@@ -255,6 +255,7 @@ class ShowHeadroom(FittedLister):
         elif not rows.values and is_terminal(self.app.stderr):
             tell(self.app.stderr, "Every consumer has a place; --by placement shows it.")
         self.droppable = _DROPPABLE[parsed_args.by]
+        self.breakable = ("missing", "reason", "resources", "closest")
         chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
         if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
             rows = drop_repeated(rows)

@@ -31,6 +31,7 @@ class TopUsage(ReportCommand):
 
     minimum = microversion.ALLOCATIONS_BY_PROVIDER
     droppable: Sequence[str] = ("user", "type", "resources", "project")
+    breakable = ("resources",)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

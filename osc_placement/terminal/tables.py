@@ -13,6 +13,8 @@ from osc_placement.terminal.lines import wrap_lists
 
 #: characters of a line of a cell beside the name of its column, at least
 _LEAST_CELL: Final = 12
+#: characters of a line of a cell that is broken so that another column has space, at least
+_LEAST_BROKEN: Final = 20
 
 
 class VisibleFormatter:
@@ -50,15 +52,24 @@ def show_cell(cell: Any, *, is_value: bool = False) -> Any:
 
 
 def choose_columns(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int, droppable: Sequence[str]
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int,
+    droppable: Sequence[str],
+    breakable: Sequence[str] = (),
 ) -> list[str]:
     """Return the columns of a table of this width: as many as fit, without the first of ``droppable``.
 
     Of these, columns that are empty in every row are left out before the others. Afterwards a column that
-    fits beside the others is put back, the last of ``droppable`` first.
+    fits beside the others is put back, the last of ``droppable`` first. Columns that are ``breakable`` have
+    cells of several lines before another one is left out.
     """
     widths = dict(zip(columns, _measure(columns, rows, _split_lines), strict=True))
-    filled = {name for number, name in enumerate(columns) if any(str(row[number]) for row in rows)}
+    pieces = dict(zip(columns, _measure(columns, rows, lambda cell: wrap_lists(cell, 0)), strict=True))
+    widths |= {
+        name: min(widths[name], max(pieces[name], _LEAST_BROKEN)) for name in breakable if name in widths
+    }
+    filled = find_filled(columns, rows)
     # the sort keeps the order of columns that are alike
     dropped = sorted((column for column in droppable if column in widths), key=filled.__contains__)
     chosen = set(columns)
@@ -70,6 +81,11 @@ def choose_columns(
         if name in filled and _table_width([widths[each] for each in (*chosen, name)]) <= width:
             chosen.add(name)
     return [name for name in columns if name in chosen]
+
+
+def find_filled(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> set[str]:
+    """Return the columns that are not empty in every row."""
+    return {name for number, name in enumerate(columns) if any(str(row[number]) for row in rows)}
 
 
 def measure_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
