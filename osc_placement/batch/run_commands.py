@@ -231,12 +231,14 @@ class RunList:
             undone = self.undone.get(run.header.id)
             facts = _list_facts(
                 run.header,
-                run.state if undone is None else f"{undone.state} {undone.runs}",
+                # a change of which it is not known whether it was made counts in `describe_run` alone
+                run.state if undone is None else _join_states(run.state, undone, run.applied),
                 [
                     f"{run.whole:,} of {run.changes:,} applied",
                     *([f"{run.partial:,} {IN_PART}"] if run.partial else []),
                     *([f"{run.failed:,} failed or refused"] if run.failed else []),
                 ],
+                ended=run.ended,
             )
             lines += [*([""] if lines else []), *(part for fact in facts for part in wrap_fact(fact, width))]
         return lines
@@ -324,13 +326,20 @@ def _describe_state(run: Run) -> str:
     undos = journal.read_undos(run.header.id)
     undone = find_undone(undos)
     if found := undone.get(run.header.id):
-        if found.is_whole:
-            return f"undone {found.runs}"
-        most = sum(map(run.may_be_written, run.intents.values()))
-        state = f"{found.state}: {found.number:,} of {most:,}, {found.runs}"
-        return state if run.state == "done" else f"{run.state}; {state}"
+        return _join_states(run.state, found, sum(map(run.may_be_written, run.intents.values())))
     tried = [undo for undo in undos if undo.header.undoes == run.header.id and undo.header.id not in undone]
     return f"{run.state}; undo {tried[-1].state}: run {tried[-1].header.id}" if tried else run.state
+
+
+def _join_states(state: str, undone: Undone, most: int) -> str:
+    """Return the state of a run of which something is undone, and how much, if that is not all.
+
+    :param most: number of its changes that can be undone
+    """
+    if undone.is_whole:
+        return f"undone {undone.runs}"
+    told = f"{undone.state}: {undone.number:,} of {most:,}, {undone.runs}"
+    return told if state == "done" else f"{state}; {told}"
 
 
 @contextlib.contextmanager

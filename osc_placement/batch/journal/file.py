@@ -319,7 +319,8 @@ def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[st
     try:
         if check_line(last, read_sum(before)) != mark[1]:
             return None
-        summary = json.loads(last)["summary"]
+        record = json.loads(last)
+        summary = record["summary"]
         check_types(summary, _SUMMARY)
         check_types(summary, _MORE_OF_SUMMARY, optional=True)
         # earlier versions called it so, whatever was applied, or in part
@@ -329,7 +330,8 @@ def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[st
             summary["state"] = name_done(summary.get("partial") or 0)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
-    return {name: summary.get(name) or 0 for name in (*_SUMMARY, *_MORE_OF_SUMMARY)}
+    counts = {name: summary.get(name) or 0 for name in (*_SUMMARY, *_MORE_OF_SUMMARY)}
+    return {**counts, "ended": str(record.get("time") or "")}
 
 
 def _is_locked(file: IO[bytes]) -> bool:

@@ -98,6 +98,7 @@ class Summary:
     :ivar changes: number of providers and consumers that it plans to change; some may be ``applied``, others
         may have ``failed``
     :ivar partial: number of those applied of which an undo left a part, as others set it since
+    :ivar ended: when the last attempt ended, as far as it lived to say; empty of a run that is running
     """
 
     header: Header
@@ -106,6 +107,7 @@ class Summary:
     applied: int
     failed: int
     partial: int = 0
+    ended: str = ""
 
     @property
     def whole(self) -> int:
@@ -200,7 +202,7 @@ class Run:
     def summary(self) -> Summary:
         """Return the run without its changes."""
         numbers = len(self.intents), self.applied, self.failed, self.partial
-        return Summary(self.header, self.state, *numbers)
+        return Summary(self.header, self.state, *numbers, "" if self.is_running else self.ended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,20 @@ def test_run_of_which_a_part_was_undone_is_partly_undone(runs):
     assert state_of(run) == "done"
 
 
+def test_long_list_says_when_runs_ended_and_how_many_changes_are_undone(runs):
+    """It has the facts that begin a page about one run, also where nothing but the last line is read."""
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "c")
+    runs.undo(run)
+    listed = read_list(journal.identify_server(SERVER), None, pytest.fail).describe(200)
+    shown = [line for each in journal.list_ids() for line in describe_run(journal.read(each))]
+    assert [line for line in listed if line.startswith("ended: ")] == [
+        line for line in shown if line.startswith("ended: ")
+    ]
+    assert sum(line.startswith("ended: ") for line in listed) == 2
+    assert f"state:     {state_of(run)}" in listed
+
+
 def test_list_of_runs_has_failures_where_there_are_any(runs):
     """A list without any has no column of zeros, and one of all clouds has no space at 80 columns."""
     run = runs.set_ratio(4.0)
