@@ -32,7 +32,9 @@ NO_GENERATION: Final = -1
 #: the reason for which a change that was recorded before is not made
 FOUND_DONE: Final = "was done already"
 #: how the reason of a change begins that undoes a part, and leaves what was set again since
-OTHERS_STAY: Final = "changed since; what others set stays"
+NEW_STAYS: Final = "changed since; what was set since stays"
+#: how it began in journals of earlier versions
+_OTHERS_STAY: Final = "changed since; what others set stays"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
 #: the format of a file with a saved plan
@@ -229,7 +231,7 @@ class Change:
     @property
     def is_partial(self) -> bool:
         """Return whether this undoes a part, and leaves what was set again since."""
-        return self.reason.startswith(OTHERS_STAY)
+        return self.reason.startswith((NEW_STAYS, _OTHERS_STAY))
 
     @property
     def is_creation(self) -> bool:
@@ -369,7 +371,7 @@ class Plan:
 
     def _join_counts(self, unchanged: Sequence[str]) -> str:
         verb = "change" if self._is_about_providers else "make"
-        partial = f" ({self.partial:,} in part: {OTHERS_STAY})" if self.partial else ""
+        partial = f" ({self.partial:,} in part: {NEW_STAYS})" if self.partial else ""
         counts = [f"{self.count(len(self.changes))} to {verb}{partial}", *unchanged]
         counts += [f"{len(self.unreadable):,} could not be read"] if self.unreadable else []
         counts += [f"{len(self.refused):,} refused"] if self.refused else []
@@ -387,7 +389,7 @@ class Result(enum.StrEnum):
 
 #: the word for what failed without being tried, because the plan refused it
 REFUSED: Final = "refused"
-#: the word for what was applied in part, as an undo leaves what others set since
+#: the word for what was applied in part, as an undo leaves what was set again since
 IN_PART: Final = "in part"
 
 

@@ -25,7 +25,7 @@ from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
     FACETS,
-    OTHERS_STAY,
+    NEW_STAYS,
     Change,
     Decision,
     Edit,
@@ -162,16 +162,16 @@ def _name_later(number: int, later: Sequence[tuple[str, int]]) -> str:
 
 
 def describe_rest(expected: ProviderState, now: ProviderState, step: Change | None = None) -> str:
-    """Return the reason of a change that undoes a part: what others set, which stays.
+    """Return the reason of a change that undoes a part: what was set since, which stays.
 
-    :param expected: ``now`` with what others set put back, as in `Reverted`
+    :param expected: ``now`` with what was set since put back, as in `Reverted`
     :param step: the change as it was planned, which may leave something already
     """
     found = list_differences(expected, now)
     told = ", ".join(
         f"no {each.name}" if each.new is None else each.after.removeprefix("+") for each in found
     )
-    return f"{step.reason}, {told}" if step and step.is_partial else f"{OTHERS_STAY}: {told}"
+    return f"{step.reason}, {told}" if step and step.is_partial else f"{NEW_STAYS}: {told}"
 
 
 def find_later(

@@ -97,7 +97,7 @@ class Summary:
 
     :ivar changes: number of providers and consumers that it plans to change; some may be ``applied``, others
         may have ``failed``
-    :ivar partial: number of those applied of which an undo left a part, as others set it since
+    :ivar partial: number of those applied of which an undo left a part, as it was set again since
     :ivar ended: when the last attempt ended, as far as it lived to say; empty of a run that is running
     """
 
@@ -185,7 +185,7 @@ class Run:
 
     @property
     def partial(self) -> int:
-        """Return how many changes were applied in part, as an undo leaves what others set since."""
+        """Return how many changes were applied in part, as an undo leaves what was set since."""
         return sum(
             ending.result is Result.APPLIED and self.intents[uuid].is_partial
             for uuid, ending in self.endings.items()

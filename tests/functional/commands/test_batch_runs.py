@@ -701,7 +701,7 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     assert redo.err.splitlines()[1] == f"{told}; {rest}"
     (row,) = openstack.run(*RUN, "show", undo["id"], "--failed-only", "-f", "json").json
     assert (row["uuid"], row["result"]) == (rack.hosts[0], "in part")
-    assert row["error"] == "changed since; what others set stays: VCPU:allocation_ratio=9.0"
+    assert row["error"] == "changed since; what was set since stays: VCPU:allocation_ratio=9.0"
     again = openstack.run(*RUN, "undo", undo["id"], "--force", "--dry-run", "-f", "json")
     assert again.err.startswith(
         "Warning: --force makes no difference: nothing that the run set was changed since"

@@ -210,7 +210,7 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     run = runs.set_fields(reserved=1, allocation_ratio=4.0)
     runs.cloud.touch("b", inventories={"VCPU": processors(4.0)["VCPU"] | {"reserved": 2}})
     plan = plan_undo(journal.read(run), read_with(runs.cloud), force=True)
-    told = "changed since; what others set stays"
+    told = "changed since; what was set since stays"
     assert plan.totals == f": 3 resource providers to change (1 in part: {told})"
     undo = runs.undo(run, force=True)
     assert list_states() == [("partly undone", undo), ("partly done", "")]

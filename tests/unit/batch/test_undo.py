@@ -25,7 +25,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.service import _resume_step
-from osc_placement.batch.undo import OTHERS_STAY, ChangedSince, UndoEdit, UndoStep, _undo_step, undo_change
+from osc_placement.batch.undo import NEW_STAYS, ChangedSince, UndoEdit, UndoStep, _undo_step, undo_change
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud
 from tests.unit.batch.test_repeat import EXAMPLES, STATES
@@ -307,7 +307,7 @@ def test_undo_with_force_keeps_a_created_class_of_which_others_set_a_field():
     change = Change(NODE, stock(), stock(VCPU=OURS, DISK_GB=OURS))
     step, _ = _undo_step(change, NODE, stock(VCPU=RESERVED, DISK_GB=OURS), force=True)
     assert step.after == stock(VCPU=RESERVED)
-    assert step.reason.startswith(f"{OTHERS_STAY}: VCPU:")
+    assert step.reason.startswith(f"{NEW_STAYS}: VCPU:")
 
 
 def test_undo_with_force_leaves_a_deleted_provider_alone():
@@ -345,7 +345,7 @@ def test_undo_reports_only_changes_of_others():
         (STEP.after, "is as it was before"),
         (
             ProviderState({"VCPU": THEIRS, "DISK_GB": OURS}, frozenset()),
-            f"{OTHERS_STAY}: VCPU:allocation_ratio=9.0",
+            f"{NEW_STAYS}: VCPU:allocation_ratio=9.0",
         ),
     ],
 )
@@ -354,12 +354,19 @@ def test_undo_reason_does_not_claim_a_full_restore(now, reason):
     assert UndoStep("undo", STEP, force=True).decide(now).reason == reason
 
 
+def test_reason_of_an_earlier_version_tells_that_a_part_stayed():
+    """Its journals say that others set what stays, also where a later run of the same user did."""
+    told = "changed since; what others set stays: VCPU:allocation_ratio=9.0"
+    assert replace(STEP, reason=told).is_partial
+    assert not replace(STEP, reason="is as it was before").is_partial
+
+
 def test_undo_planned_again_names_what_stayed_before_as_well():
     """Somebody sets a second field between the plan and the write."""
-    step = replace(STEP, reason=f"{OTHERS_STAY}: CUSTOM_X:reserved=1")
+    step = replace(STEP, reason=f"{NEW_STAYS}: CUSTOM_X:reserved=1")
     now = ProviderState({"VCPU": THEIRS, "DISK_GB": OURS}, frozenset())
     decision = UndoStep("undo", step, force=True).decide(now)
-    assert decision.reason == f"{OTHERS_STAY}: CUSTOM_X:reserved=1, VCPU:allocation_ratio=9.0"
+    assert decision.reason == f"{NEW_STAYS}: CUSTOM_X:reserved=1, VCPU:allocation_ratio=9.0"
     without = ProviderState({"DISK_GB": OURS}, frozenset())
     assert UndoStep("undo", STEP, force=True).decide(without).reason.endswith(": no VCPU:total")
 
