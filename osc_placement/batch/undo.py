@@ -19,7 +19,12 @@ from itertools import tee
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from osc_placement.api.consumer import Allocations, Consumer
-from osc_placement.batch.difference import describe_difference, is_same_inventory, list_differences
+from osc_placement.batch.difference import (
+    Difference,
+    describe_difference,
+    is_same_inventory,
+    list_differences,
+)
 from osc_placement.batch.holdings import is_half_written
 from osc_placement.batch.plan import (
     ABSENT,
@@ -61,7 +66,7 @@ if TYPE_CHECKING:  # reading a journal needs the edit of an undo
 FOUND_UNDONE: Final = "is as it was before"
 NOT_DONE: Final = "was not changed by the run"
 FORCE_HELPS: Final = "--force undoes the rest of what the run set there"
-FORCE_UNNEEDED: Final = "--force makes no difference: nothing that the run set was changed since"
+FORCE_UNNEEDED: Final = "--force makes no difference: all that is left of the run is undone without it"
 #: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
@@ -168,10 +173,17 @@ def describe_rest(expected: ProviderState, now: ProviderState, step: Change | No
     :param step: the change as it was planned, which may leave something already
     """
     found = list_differences(expected, now)
-    told = ", ".join(
-        f"no {each.name}" if each.new is None else each.after.removeprefix("+") for each in found
-    )
+    told = ", ".join(_name_what_stays(each) for each in found)
     return f"{step.reason}, {told}" if step and step.is_partial else f"{NEW_STAYS}: {told}"
+
+
+def _name_what_stays(difference: Difference) -> str:
+    """Return a value that was set since, or what is gone: a trait, or the inventory of a class."""
+    if difference.new is not None:
+        return difference.after.removeprefix("+")
+    if difference.facet == "inventories":
+        return f"no inventory of {difference.name.partition(':')[0]}"
+    return f"no {difference.name}"
 
 
 def find_later(

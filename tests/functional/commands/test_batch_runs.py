@@ -704,7 +704,7 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     assert row["error"] == "changed since; what was set since stays: VCPU:allocation_ratio=9.0"
     again = openstack.run(*RUN, "undo", undo["id"], "--force", "--dry-run", "-f", "json")
     assert again.err.startswith(
-        "Warning: --force makes no difference: nothing that the run set was changed since"
+        "Warning: --force makes no difference: all that is left of the run is undone without it"
     )
 
 

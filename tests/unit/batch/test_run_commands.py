@@ -240,7 +240,9 @@ def test_forced_undo_names_what_stays_in_part_and_who_changed_it(runs):
 def test_force_that_makes_no_difference_is_told(runs):
     """An operator who forces expects that something is in the way."""
     run = runs.set_ratio(4.0)
-    told = "--force makes no difference: nothing that the run set was changed since"
+    told = "--force makes no difference: all that is left of the run is undone without it"
+    assert service.undo(runs.cloud, run, read_with(runs.cloud), force=True).plan.warnings == (told,)
+    runs.touch(1.0, "a")
     assert service.undo(runs.cloud, run, read_with(runs.cloud), force=True).plan.warnings == (told,)
     assert service.undo(runs.cloud, run, read_with(runs.cloud)).plan.warnings == ()
     runs.touch(9.0, "a")

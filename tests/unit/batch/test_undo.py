@@ -368,7 +368,7 @@ def test_undo_planned_again_names_what_stayed_before_as_well():
     decision = UndoStep("undo", step, force=True).decide(now)
     assert decision.reason == f"{NEW_STAYS}: CUSTOM_X:reserved=1, VCPU:allocation_ratio=9.0"
     without = ProviderState({"DISK_GB": OURS}, frozenset())
-    assert UndoStep("undo", STEP, force=True).decide(without).reason.endswith(": no VCPU:total")
+    assert UndoStep("undo", STEP, force=True).decide(without).reason.endswith(": no inventory of VCPU")
 
 
 def test_half_written_undo_is_not_taken_for_a_change_of_others():
