@@ -266,7 +266,8 @@ class Plan:
     ``written`` has, by UUID, the facets of which it was found to have written a part. ``is_staged``: the
     steps depend on each other, and are made in the stages that `batch.stages` finds; ``done`` has the changes
     that the run made before it was resumed. ``found`` has, by UUID, the refused changes of an undo with what
-    is there now in place of what was expected.
+    is there now in place of what was expected, and ``later`` the runs that set again what it was to restore,
+    in the order in which they are to be undone, each with how many of these changes it set again.
     """
 
     edit: Edit
@@ -283,6 +284,7 @@ class Plan:
     done: tuple[Change, ...] = ()
     written: Mapping[str, Set[Facet]] = field(default_factory=dict)
     found: Mapping[str, Change] = field(default_factory=dict)
+    later: tuple[tuple[str, int], ...] = ()
     #: by UUID, why a step will not be tried; PERF: it is looked up for every step
     untried: Mapping[str, Exception] = field(init=False, repr=False, compare=False)
 

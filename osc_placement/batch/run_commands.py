@@ -27,7 +27,7 @@ from osc_placement.batch.journal.run import (
     find_undone,
 )
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
-from osc_placement.batch.undo import ChangedSince
+from osc_placement.batch.undo import ChangedSince, UndoEdit, advise_to_undo
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, describe_hidden, wrap_fact
@@ -556,15 +556,20 @@ def name_next_commands(
 
 
 def describe_left(report: Report, undoes: str | None, change: str) -> str:
-    """Return what an undo left of a run, with the command that undoes it; empty if there is nothing.
+    """Return what an undo left of a run, with the command that undoes more of it; empty if there is nothing.
+
+    That is the undo of a later run that set the same, else ``--force``, unless this was given or undoes
+    nothing either. Otherwise what was set since has to be undone by other means.
 
     :param undoes: the run that was undone, if the report is of an undo
     :param change: the words before the verb of a command that writes to placement
     """
-    refused = sum(isinstance(outcome.error, ChangedSince) for outcome in report.outcomes)
-    if not undoes or not (number := report.partial + refused):
+    refused = [each.error for each in report.outcomes if isinstance(each.error, ChangedSince)]
+    if not undoes or not (number := report.partial + len(refused)):
         return ""
-    return (
-        f"run {undoes} still has {count_changes(number)} to undo, when what was set since is undone: "
-        f"{change} undo {undoes}"
-    )
+    told, edit = f"run {undoes} still has {count_changes(number)} to undo", report.plan.edit
+    if report.plan.later:
+        return f"{told}; {advise_to_undo(report.plan.later, change)}"
+    if any(each.has_rest for each in refused) and not (isinstance(edit, UndoEdit) and edit.force):
+        return f"{told}; to undo the parts that are as the run left them: {change} undo {undoes} --force"
+    return f"{told}, when what was set since is undone: {change} undo {undoes}"

@@ -125,7 +125,6 @@ def describe_refusals(
     :param command: the words before the verb of a command on runs
     """
     by = _name_later(len(refused), later)
-    first = "the later runs first, in this order, beginning with" if len(later) > 1 else "the later run first"
     partly = sum(each.has_rest for each in refused)
     them = "it" if len(refused) == 1 else "them"
     whose = them if partly == len(refused) else f"{partly} of them"
@@ -135,7 +134,7 @@ def describe_refusals(
             f"use {force}, which also undoes the parts of {whose} that are still as the run left them"
         )
     if later:
-        remedies.append(f"undo {first}: {command} undo {later[0][0]}")
+        remedies.append(advise_to_undo(later, command))
     none = f"no part of {them} is still as the run left it"
     reason = f"--force makes no difference: {none}" if is_forced else "" if remedies else none
     told = "; ".join(filter(None, [reason, ", or ".join(remedies)]))
@@ -143,6 +142,12 @@ def describe_refusals(
         f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
         f"{by}; {told}"
     )
+
+
+def advise_to_undo(later: Sequence[tuple[str, int]], command: str) -> str:
+    """Return the advice to undo later runs before another, as `find_later` returns them."""
+    first = "the later runs first, in this order, beginning with" if len(later) > 1 else "the later run first"
+    return f"undo {first}: {command} undo {later[0][0]}"
 
 
 def describe_rests(names: Sequence[str], number: int, later: Sequence[tuple[str, int]] = ()) -> str:
@@ -530,17 +535,20 @@ def plan_undo(
             parted.append((change, state))
     warnings = []
     later, again = tee(later)
+    first: list[tuple[str, int]] = []
     if refused:
-        told = find_later(set_by_others, later)
+        first = find_later(set_by_others, later)
         is_useless = force and not parted
         warnings.append(
             describe_refusals(
-                list(refused.values()), len(changes), later=told, is_forced=is_useless, command=command
+                list(refused.values()), len(changes), later=first, is_forced=is_useless, command=command
             )
         )
     if parted:
         names = [change.subject.name for change, _ in parted]
-        warnings.append(describe_rests(names, len(changes), find_later(parted, again)))
+        told = find_later(parted, again)
+        warnings.append(describe_rests(names, len(changes), told))
+        first = sorted((Counter(dict(first)) + Counter(dict(told))).items(), reverse=True)
     if force and any(step.facets for step in steps) and not (refused or parted or unreadable):
         warnings.append(FORCE_UNNEEDED)
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
@@ -555,6 +563,7 @@ def plan_undo(
         is_staged=run.header.kind == APPLY,
         # by UUID, what is there of refused changes, as a row shows it; each step has what the run left
         found=shown,
+        later=tuple(first),
     )
     return refuse_gone(plan)
 

@@ -693,7 +693,7 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     undo = last_run(openstack)
     assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 3)
     command = "openstack resource provider batch run undo"
-    left = f"run {run} still has 1 change to undo, when what was set since is undone: {command} {run}"
+    left = f"run {run} still has 1 change to undo; undo the later run first: {command} {later}"
     assert result.err.endswith(f"to undo it: {command} {undo['id']}; {left}\n")
     redo = openstack.run(*RUN, "undo", "--last", "--dry-run", "-f", "json")
     told = f"This run is itself an undo: undoing it makes the changes of run {run} again"

@@ -22,7 +22,7 @@ from osc_placement.batch.page import (
     rows_of_run,
 )
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
-from osc_placement.batch.run_commands import delete_runs, describe_run, read_list, shorten_title
+from osc_placement.batch.run_commands import delete_runs, describe_left, describe_run, read_list, shorten_title
 from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import Forbidden, PlacementError
 from tests.unit.batch.cloud import processors
@@ -235,6 +235,30 @@ def test_forced_undo_names_what_stays_in_part_and_who_changed_it(runs):
     (told,) = job.plan.warnings
     by = f"by run {later} (1), 1 otherwise"
     assert told == f"2 of 3 changes will be undone in part: what was set since {by} stays, on b, c"
+
+
+def test_what_an_undo_left_names_the_command_that_undoes_more(runs):
+    """The later run that set the same, else --force; the same command only if neither helps."""
+
+    def left(run_id, **options):
+        job = service.undo(runs.cloud, run_id, read_with(runs.cloud), **options)
+        return describe_left(execute_plan(runs.cloud, job.plan), run_id, "run")
+
+    run = runs.set_ratio(4.0)
+    later = runs.set_ratio(5.0)
+    assert left(run) == f"run {run} still has 3 changes to undo; undo the later run first: run undo {later}"
+    latest = runs.set_fields("a", allocation_ratio=6.0)
+    in_order = f"undo the later runs first, in this order, beginning with: run undo {latest}"
+    assert left(run) == f"run {run} still has 3 changes to undo; {in_order}"
+    runs.touch(9.0, "a", "b", "c")
+    other = f"run {run} still has 3 changes to undo, when what was set since is undone: run undo {run}"
+    assert left(run) == other
+    several = runs.set_fields(reserved=1, max_unit=2)
+    runs.cloud.touch("b", inventories={"VCPU": processors(9.0)["VCPU"] | {"reserved": 2, "max_unit": 2}})
+    parts = "to undo the parts that are as the run left them"
+    assert left(several) == f"run {several} still has 1 change to undo; {parts}: run undo {several} --force"
+    told = f"run {several} still has 1 change to undo, when what was set since is undone: run undo {several}"
+    assert left(several, force=True) == told
 
 
 def test_force_that_makes_no_difference_is_told(runs):
