@@ -532,7 +532,7 @@ def name_next_commands(
     show: str,
     change: str,
     *,
-    is_resumed: bool = False,
+    can_be_undone: bool = False,
     title: str = "",
     again: Sequence[str] = (),
     undoes: str | None = None,
@@ -541,6 +541,7 @@ def name_next_commands(
 
     :param show: the words before the verb of a command that reads the journal
     :param change: the words before the verb of a command that writes to placement, with the access to it
+    :param can_be_undone: whether it may have made changes before
     :param title: what the run did, if that is not clear
     :param again: the options that a resume has to be given again
     :param undoes: the run that it undoes
@@ -549,7 +550,7 @@ def name_next_commands(
     commands = {"show": f"{show} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE and not report.is_refused:
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
-    if is_resumed or not report.is_untouched:
+    if can_be_undone or not report.is_untouched:
         commands["undo"] = f"{change} undo {run_id}"
     left = describe_left(report, undoes, change)
     return NextCommands(", ".join(filter(None, (run_id, title))), commands, left)

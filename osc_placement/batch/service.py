@@ -35,7 +35,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.file import Journal
-from osc_placement.batch.journal.run import Header, JournalError, Run, find_undone
+from osc_placement.batch.journal.run import Header, JournalError, Run, Undone, find_undone
 from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
@@ -49,6 +49,7 @@ from osc_placement.batch.plan import (
     Reading,
     Report,
     Subject,
+    count_changes,
     plan_change,
     refuse_gone,
     settle_name,
@@ -176,6 +177,7 @@ class Job:
     :ivar undoes: ID of the run that is undone
     :ivar classes: resource classes that are created first; an undo leaves them
     :ivar resumed: the open journal of the run that is resumed
+    :ivar is_undone: whether all that it changed before is undone
     :ivar pace: what that journal keeps for a resume
     """
 
@@ -187,6 +189,7 @@ class Job:
     undoes: str | None = None
     classes: frozenset[str] = frozenset()
     resumed: Journal | None = None
+    is_undone: bool = False
     pace: Pace | None = None
 
     def __enter__(self) -> Job:
@@ -195,6 +198,11 @@ class Job:
     def __exit__(self, *_error: object) -> None:
         if self.resumed is not None:
             self.resumed.close()
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Return whether there may be something to undo, even if nothing is written any more."""
+        return self.resumed is not None and not self.is_undone
 
     @property
     def is_needed(self) -> bool:
@@ -304,12 +312,15 @@ def resume(
     drop_managed: bool = False,
     concurrency: int = CONCURRENCY,
     directory: pathlib.Path | None = None,
+    command: str = RUN,
 ) -> Job:
     """Plan what is left of a run, in its own journal, which is locked unless it is a dry run.
 
-    A warning says if the run was undone. If the run protects allocated capacity (`keeps_capacity`), pending
-    changes are judged again by what is allocated now, and if it keeps the traits that nova-compute reports
-    (`keeps_managed`), by what it has reported since.
+    A warning says if the run was undone, and how to make these changes again. If the run protects allocated
+    capacity (`keeps_capacity`), pending changes are judged again by what is allocated now, and if it keeps
+    the traits that nova-compute reports (`keeps_managed`), by what it has reported since.
+
+    :param command: the words before the verb of a command on runs, for the advice in a warning
     """
     recorder: Journal | None = None
     if dry_run:
@@ -326,13 +337,10 @@ def resume(
             done = (Change(step.subject, step.after, step.after, FOUND_DONE) for step in run.pending)
             plan = task.steps if task else plan_steps(title, done)
             return Job(plan, kind=kind, is_atomic=True, reshape=task, resumed=recorder)
-        plan = plan_resume(run, read)
+        plan = plan_resume(run, read, command)
         undone = find_undone(journal.read_undos(run.header.id, directory)).get(run.header.id)
-        if undone and plan.changes:
-            warning = (
-                f"Run {run.header.id} was {undone.state} {undone.runs}; its resume makes the changes that it "
-                "had not made, and none that was undone"
-            )
+        if undone:
+            warning = _describe_resume_of_undone(plan, run.header.id, undone, command)
             plan = replace(plan, warnings=(warning, *plan.warnings))
         if run.header.settings.get("keeps_capacity"):
             plan = judge_capacity(
@@ -342,8 +350,15 @@ def resume(
             plan = refuse_each_dropped(plan)
         plan = guard_devices(client, plan, concurrency=concurrency)
         pace = Pace.from_settings(run.header.settings)
-        undoes = run.header.undoes
-        return Job(plan, kind=kind, is_atomic=is_atomic, undoes=undoes, resumed=recorder, pace=pace)
+        return Job(
+            plan,
+            kind=kind,
+            is_atomic=is_atomic,
+            undoes=run.header.undoes,
+            resumed=recorder,
+            is_undone=bool(undone and undone.is_whole),
+            pace=pace,
+        )
     except BaseException:
         if recorder is not None:
             recorder.close()
@@ -375,6 +390,8 @@ def undo(
     selection = f"changed by run {run_id}"
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory), command=command)
+        if undone := find_undone(journal.read_undos(run_id, directory)).get(run_id):
+            plan = replace(plan, warnings=(_describe_undone(plan, run_id, undone), *plan.warnings))
         if atomic and plan.refused:
             told = f"changed since: {name_refused(plan)}; {plan.warnings[0]}" if plan.warnings else ""
             reason = told or next(iter(plan.refused.values()))
@@ -388,6 +405,30 @@ def undo(
     done_already = (Change(step.subject, step.before, step.before, FOUND_UNDONE) for step in intents)
     plan = task.steps if task else plan_steps(title, done_already)
     return Job(plan, selection, RESHAPE, True, task, undoes=run_id)
+
+
+def _describe_undone(plan: Plan, run_id: str, undone: Undone) -> str:
+    """Return in one line what is undone of a run already, and how much its undo finds to do."""
+    found = len(plan.changes) + len(plan.unreached)
+    told = f"Run {run_id} was {undone.state} {undone.runs}"
+    if not found:
+        return f"{told}; nothing is left to undo"
+    if undone.is_whole:
+        return f"{told}, and what {found:,} of its changes set was set again since"
+    return f"{told}; {count_changes(found)} {'is' if found == 1 else 'are'} left to undo"
+
+
+def _describe_resume_of_undone(plan: Plan, run_id: str, undone: Undone, command: str) -> str:
+    """Return in one line what the resume of an undone run makes, and how to make what was undone again."""
+    made = "none of these changes again"
+    if plan.changes:
+        made = "the changes that it had not made, and none that was undone"
+    undos = [undo for undo, number in undone.parts if number] or [undone.by]
+    first = ", beginning with the last undo" if len(undos) > 1 else ""
+    return (
+        f"Run {run_id} was {undone.state} {undone.runs}; its resume makes {made}; to make them again{first}: "
+        f"{command} undo {undos[-1]}"
+    )
 
 
 def _read_later(header: Header, directory: pathlib.Path | None) -> Iterator[Run]:
@@ -513,8 +554,11 @@ def carry_out(
         recorder.close()
 
 
-def plan_resume(run: Run, read: ReadStates) -> Plan:
-    """Plan what is left of a run; a provider that has what was planned comes with nothing to change."""
+def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
+    """Plan what is left of a run; a provider that has what was planned comes with nothing to change.
+
+    :param command: the words before the verb of a command on runs, for the advice in a warning
+    """
     if run.header.kind == RESHAPE:
         raise OtherKind(run)
     require_planned(run)
@@ -565,7 +609,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             )
             refused[change.uuid] = changed[-1]
             steps.append(change)
-    force = f"batch run undo {run.header.undoes} --force"
+    force = f"{command} undo {run.header.undoes} --force"
     left = {step.uuid for step in steps}
     plan = Plan(
         edit,

@@ -368,7 +368,7 @@ def carry_out(
         report,
         RUN,
         RUN,
-        is_resumed=job.resumed is not None,
+        can_be_undone=job.can_be_undone,
         again=pace.list_options(job.pace) if pace and job.pace else (),
         undoes=job.undoes,
     )

@@ -207,7 +207,7 @@ class Command:
             run.report,
             _RUN,
             self.run_with_access,
-            is_resumed=run.is_resumed,
+            can_be_undone=run.can_be_undone,
             title=title,
             undoes=run.undoes,
         )
@@ -767,7 +767,7 @@ def resume_run(command: Command) -> int:
         rate=pace.rate,
         max_failures=pace.max_failures,
     )
-    run = runner.resume(client, header.id, execution)
+    run = runner.resume(client, header.id, execution, command=command.run_with_access)
     command.show_result(run)
     return run.report.exit_status
 
@@ -785,7 +785,14 @@ def undo_run(command: Command) -> int:
         nonlocal page
         page = _confirm_plan(command, plan)
 
-    run = runner.undo(client, header.id, command.execution, force=options.force, agree=agree, command=_RUN)
+    run = runner.undo(
+        client,
+        header.id,
+        command.execution,
+        force=options.force,
+        agree=agree,
+        command=command.run_with_access,
+    )
     command.show_result(run, page=page if command.medium.width is not None else None)
     return run.report.exit_status
 

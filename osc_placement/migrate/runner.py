@@ -56,12 +56,13 @@ class Run:
     """The result of a plan; no id if nothing was to be written. ``left`` counts changes not tried.
 
     ``undoes`` is the run that this one undoes.
+    ``can_be_undone``: it was resumed, and may have made changes before.
     """
 
     report: Report
     id: str | None = None
     left: int = 0
-    is_resumed: bool = False
+    can_be_undone: bool = False
     undoes: str | None = None
 
 
@@ -93,14 +94,21 @@ def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
     return replace(plan, steps=changes[:max_count]), len(changes) - max_count
 
 
-def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
+def resume(client: PlacementClient, run_id: str, execution: Execution, *, command: str = RUN) -> Run:
     """Resume a run that was stopped, in its own journal.
 
     If it was started to leave no less than is allocated, the present allocations are read and decide.
+
+    :param command: the words before the verb of a command on runs
     """
     read = _reader(client, execution)
     with service.resume(
-        client, run_id, read, concurrency=execution.concurrency, directory=execution.directory
+        client,
+        run_id,
+        read,
+        concurrency=execution.concurrency,
+        directory=execution.directory,
+        command=command,
     ) as job:
         return run_job(client, job, execution)
 
@@ -133,13 +141,13 @@ def run_job(
 ) -> Run:
     """Record a job in a journal, and carry it out; write nothing to that of a run with nothing left to do."""
     if job.resumed is not None and not job.is_needed:
-        return Run(execute_plan(client, job.plan), job.resumed.id, is_resumed=True)
+        return Run(execute_plan(client, job.plan), job.resumed.id, can_be_undone=job.can_be_undone)
     pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
     recorder = service.start(client, job, execution.directory, pace)
     execution.begun.set()
     with execution.ending_in_order():
         result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)
-    return Run(result.report, recorder.id, is_resumed=job.resumed is not None, undoes=job.undoes)
+    return Run(result.report, recorder.id, can_be_undone=job.can_be_undone, undoes=job.undoes)
 
 
 def _reader(client: PlacementClient, execution: Execution) -> ReadStates:

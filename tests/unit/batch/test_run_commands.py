@@ -22,7 +22,14 @@ from osc_placement.batch.page import (
     rows_of_run,
 )
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
-from osc_placement.batch.run_commands import delete_runs, describe_left, describe_run, read_list, shorten_title
+from osc_placement.batch.run_commands import (
+    delete_runs,
+    describe_left,
+    describe_run,
+    name_next_commands,
+    read_list,
+    shorten_title,
+)
 from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import Forbidden, PlacementError
 from tests.unit.batch.cloud import processors
@@ -277,9 +284,28 @@ def test_force_that_makes_no_difference_is_told(runs):
 def test_force_on_a_run_that_is_undone_is_not_told_to_be_unneeded(runs):
     """There is nothing to undo, with force or without."""
     run = runs.set_ratio(4.0)
-    execute_plan(runs.cloud, service.undo(runs.cloud, run, read_with(runs.cloud)).plan)
+    undo = runs.undo(run)
     again = service.undo(runs.cloud, run, read_with(runs.cloud), force=True)
-    assert (again.is_needed, again.plan.warnings) == (False, ())
+    told = f"Run {run} was undone by run {undo}; nothing is left to undo"
+    assert (again.is_needed, again.plan.warnings) == (False, (told,))
+
+
+def test_undo_of_a_run_that_was_undone_says_by_which_run_and_what_is_left(runs):
+    """It may have been undone by a colleague, in part, or made again since."""
+
+    def told(run_id):
+        return service.undo(runs.cloud, run_id, read_with(runs.cloud)).plan.warnings[0]
+
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "c")
+    part = runs.undo(run)
+    assert told(run) == f"Run {run} was partly undone by run {part}; 1 change is left to undo"
+    runs.touch(4.0, "c")
+    rest = runs.undo(run)
+    by = f"by run {part} (2) and run {rest} (1)"
+    assert told(run) == f"Run {run} was undone {by}; nothing is left to undo"
+    runs.touch(4.0, "a", "b")
+    assert told(run) == f"Run {run} was undone {by}, and what 2 of its changes set was set again since"
 
 
 def test_forced_undo_that_leaves_a_part_ends_with_status_3(runs):
@@ -367,8 +393,35 @@ def test_resume_of_a_run_that_was_undone_warns_of_it(runs):
     undo = runs.undo(run)
     plan = service.resume(runs.cloud, run, read, dry_run=True).plan
     (warning,) = plan.warnings
-    assert warning.startswith(f"Run {run} was undone by run {undo}; its resume makes the changes that it had")
+    again = f"to make them again: openstack resource provider batch run undo {undo}"
+    none = f"none that was undone; {again}"
+    assert warning == (
+        f"Run {run} was undone by run {undo}; its resume makes the changes that it had not made, and {none}"
+    )
     assert len(plan.changes) == 1
+    whole = runs.set_ratio(5.0)
+    undo = runs.undo(whole)
+    (warning,) = service.resume(runs.cloud, whole, read, dry_run=True).plan.warnings
+    told = f"Run {whole} was undone by run {undo}; its resume makes none of these changes again; "
+    assert warning.startswith(told)
+
+
+def test_resume_of_a_run_that_was_undone_does_not_offer_to_undo_it(runs):
+    """What it changed is undone, and the resume changes nothing."""
+
+    def fail(uuid):
+        if uuid == "c":
+            raise Forbidden(403, "not yours", method="PUT")
+
+    runs.cloud.before_write = fail
+    run = runs.set_ratio(4.0)
+    for is_undone in (False, True):
+        with service.resume(runs.cloud, run, read_with(runs.cloud)) as job:
+            assert job.can_be_undone is not is_undone
+            report = execute_plan(runs.cloud, job.plan)
+            following = name_next_commands(run, report, "run", "run", can_be_undone=job.can_be_undone)
+        assert ("undo" in following.commands) is not is_undone
+        runs.undo(run)
 
 
 def test_the_title_of_an_undo_names_one_run_and_what_that_did(runs):
