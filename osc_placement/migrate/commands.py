@@ -36,6 +36,7 @@ from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
     NO_FAILURES,
     NextCommands,
+    describe_left,
     describe_no_runs,
     hint_at_other_clouds,
     name_next_commands,
@@ -97,9 +98,10 @@ from osc_placement.migrate.runner import Execution, Run
 from osc_placement.model import canonical_uuid
 from osc_placement.terminal.confirmation import confirm, is_attended
 from osc_placement.terminal.escape import printable, printable_lines
+from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.live import watch_command
 from osc_placement.terminal.progress import ProgressBar
-from osc_placement.terminal.screen import screen_of, tell
+from osc_placement.terminal.screen import screen_of, tell, wrap_for
 from osc_placement.terminal.tables import format_table
 
 #: seconds between two comparisons of a mirror that follows
@@ -193,10 +195,14 @@ class Command:
     def show_result(self, run: Run, assessment: Assessment | None = None, page: Page | None = None) -> None:
         """Print the result of a run; ``page`` has its plan already."""
         known = assessment or Assessment(run.report.plan)
-        self.show(
-            lambda: run_to_json(run, known),
-            lambda: describe_run(run, known, self.name_next(run), self.medium, page),
-        )
+        following = self.name_next(run)
+        left = "" if following else describe_left(run.report, run.undoes, self.run_with_access)
+
+        def describe() -> list[str]:
+            lines = describe_run(run, known, following, self.medium, page)
+            return [*lines, *wrap_for(sys.stdout, capitalize(left))]
+
+        self.show(lambda: run_to_json(run, known), describe)
 
     def name_next(self, run: Run, title: str = "") -> NextCommands | None:
         """Return the commands that can follow a run, ready to be pasted; None if nothing was written."""

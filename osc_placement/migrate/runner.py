@@ -122,7 +122,7 @@ def undo(
     agree: Callable[[Plan], None] = lambda _plan: None,
     command: str = RUN,
 ) -> Run:
-    """Undo a run, in a run of its own.
+    """Undo a run, in a run of its own, which is not started if there is nothing to write.
 
     :param agree: called with the plan before anything is written; what it raises ends the undo
     :param command: the words before the verb of a command on runs
@@ -130,6 +130,8 @@ def undo(
     read = _reader(client, execution)
     job = service.undo(client, run_id, read, force=force, directory=execution.directory, command=command)
     agree(job.plan)
+    if not job.is_needed:
+        return Run(execute_plan(client, job.plan), undoes=job.undoes)
     return run_job(client, job, execution)
 
 

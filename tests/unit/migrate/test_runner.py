@@ -52,6 +52,36 @@ def test_resumed_run_leaves_no_less_than_is_allocated_by_then(tmp_path, keeps_ca
     assert resumed.report.exit_status == (EXIT_PARTIAL if keeps_capacity else EXIT_DONE)
 
 
+@pytest.mark.parametrize("ratio", [1.0, 9.0])
+def test_undo_that_writes_nothing_is_no_run(tmp_path, ratio):
+    """Otherwise the list has a run of no changes, by which the other one was undone."""
+    cloud = Cloud("a", inventories=processors(1.0))
+    edit = RatioEdit({"VCPU": 4.0})
+    plan = make_plan(edit, select.read_states(cloud, cloud.providers, edit.facets))
+    execution = runner.Execution(directory=tmp_path)
+    run = runner.carry_out(cloud, Assessment(plan), execution)
+    cloud.touch("a", inventories=processors(ratio))
+    undo = runner.undo(cloud, run.id, execution)
+    assert (undo.id, undo.undoes, journal.list_ids(tmp_path)) == (None, run.id, [run.id])
+    assert undo.report.exit_status == (EXIT_DONE if ratio == 1.0 else EXIT_PARTIAL)
+
+
+def test_undo_that_writes_nothing_says_what_is_left(tmp_path, monkeypatch, capsys):
+    """The last line has the command, as that of an undo that leaves something and does the rest."""
+    cloud = Cloud("a", inventories=processors(1.0))
+    edit = RatioEdit({"VCPU": 4.0})
+    plan = make_plan(edit, select.read_states(cloud, cloud.providers, edit.facets))
+    execution = runner.Execution(directory=tmp_path)
+    run = runner.carry_out(cloud, Assessment(plan), execution)
+    cloud.touch("a", inventories=processors(9.0))
+    settings = SimpleNamespace(placement_options=["--placement-endpoint", "http://p"])
+    command = Command(settings, execution, SimpleNamespace(format="table", long=False))
+    command.show_result(runner.undo(cloud, run.id, execution))
+    undo = f"placement-migrate --placement-endpoint http://p run undo {run.id}"
+    told = f"Run {run.id} still has 1 change to undo, when what was set since is undone: {undo}"
+    assert capsys.readouterr().out.splitlines()[-1] == told
+
+
 def test_list_of_runs_names_damaged_journals_and_returns_3(tmp_path, monkeypatch, capsys):
     """The others are listed, and the damaged one is not taken for nothing."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
