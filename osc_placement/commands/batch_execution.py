@@ -375,11 +375,12 @@ def carry_out(
 
 
 def _tell_control(run: str, path: pathlib.Path, width: int | None) -> Sequence[str]:
-    """Return the lines that name a run and a command that writes to its control file.
+    """Return the lines that name a run, all that its control file may say, and a command that writes to it.
 
     Where both do not fit the width, the command has its own line, with ~ for the home directory.
     """
-    label, command = f"Run {run}; to slow, pause or stop it:", f"echo pause > {shlex.quote(str(path))}"
+    label = f"Run {run}; to control it (pause, go, stop, rate 5, rate none):"
+    command = f"echo pause > {shlex.quote(str(path))}"
     if width is None or len(label) + 1 + len(command) <= width:
         return (f"{label} {command}",)
     home = pathlib.Path.home()
