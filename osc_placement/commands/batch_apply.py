@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -15,7 +16,7 @@ from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
 from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity
-from osc_placement.commands.batch_execution import PlanCommand
+from osc_placement.commands.batch_execution import APPLY_PLAN, PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import capitalize
@@ -145,5 +146,6 @@ class ApplyPlanFile(PlanCommand):
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
         told = describe_moves(moves)
-        self.confirm(f"{capitalize(told)}. {ask_to_replan(moves)}")
+        command = f"{APPLY_PLAN} {shlex.quote(parsed_args.plan)} --replan"
+        self.confirm(f"{capitalize(told)}. {ask_to_replan(moves)}", f"to plan again later: {command}")
         parsed_args.replan = True

@@ -57,6 +57,8 @@ from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
+#: the words before the file of a saved plan
+APPLY_PLAN: Final = "openstack resource provider batch apply"
 #: formats whose cells are plain text; they show the difference in one line
 FLAT_FORMATS: Final = ("value", "csv")
 _EXIT_CHANGES: Final = 2
@@ -205,7 +207,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 lines = self.page.summarize(result.heading, result.totals)
             _say(lines, stream)
         if self.saved_plan:
-            command = f"openstack resource provider batch apply {shlex.quote(self.saved_plan)}"
+            command = f"{APPLY_PLAN} {shlex.quote(self.saved_plan)}"
             _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
             _say([str(self._commands)] if is_wide else self.page.name_commands(self._commands), stream)

@@ -16,12 +16,12 @@ def is_attended(stdin: TextIO | None, stderr: TextIO | None) -> bool:
     return is_terminal(stdin) and is_terminal(stderr)
 
 
-def confirm(question: str, stdin: TextIO, stderr: TextIO) -> None:
-    """Ask a question; raise PlacementError unless the answer is yes."""
+def confirm(question: str, stdin: TextIO, stderr: TextIO, advice: str = "") -> None:
+    """Ask a question; raise PlacementError, which ends with an advice, unless the answer is yes."""
     lines = wrap_for(stderr, f"{printable(question)} [y/N]")
     print(*lines, sep="\n", end=" ", file=stderr, flush=True)
     if stdin.readline().strip().lower() not in ("y", "yes"):
-        raise PlacementError("Nothing was changed: not confirmed")
+        raise PlacementError("; ".join(filter(None, ("Nothing was changed: not confirmed", advice))))
 
 
 class ConfirmedCommand:
@@ -46,6 +46,6 @@ class ConfirmedCommand:
                 "or --dry-run to see the plan"
             )
 
-    def confirm(self, question: str) -> None:
-        """Ask a question; raise PlacementError unless the answer is yes."""
-        confirm(question, self.app.stdin, self.app.stderr)
+    def confirm(self, question: str, advice: str = "") -> None:
+        """Ask a question; raise PlacementError, which ends with an advice, unless the answer is yes."""
+        confirm(question, self.app.stdin, self.app.stderr, advice)

@@ -465,6 +465,8 @@ def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, r
     )
     assert ("Change 4 resource providers? [y/N]" in shown) == answer.startswith("y")
     assert ("Nothing was changed: not confirmed" in shown) == (status == 1)
+    advice = f"; to plan again later: openstack resource provider batch apply {path} --replan"
+    assert shown.rstrip().endswith(f"Nothing was changed: not confirmed{advice}") == (answer == "n\n")
     assert (ended, rack.ratios()) == (status, ratios)
 
 
