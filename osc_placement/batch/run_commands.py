@@ -404,7 +404,7 @@ def delete_runs(
     errors: list[JournalError] = []
     chosen: list[str] = []
     deleted: set[str] = set()
-    undoable, ended = _count_undoable()
+    undoable, ended, unfinished = _count_undoable()
     for named in options.run or _find_older(options.older_than, identify_server(), complain):
         try:
             with telling_list(command):
@@ -421,7 +421,11 @@ def delete_runs(
             left = f"{'' if is_known else 'at least '}{count_changes(lost)} can still be undone"
         else:
             left = "nothing is left to undo" if is_known else "it is not known what was changed"
-        confirm(f"Delete {what}, of which {left}?")
+        pending = len(unfinished.intersection(chosen))
+        resume = ""
+        if pending:
+            resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
+        confirm(f"Delete {what}, {resume}of which {left}?")
     for run_id in chosen:
         try:
             journal.delete(run_id)
@@ -443,10 +447,11 @@ def delete_runs(
     return status
 
 
-def _count_undoable() -> tuple[dict[str, int], frozenset[str]]:
-    """Return how many changes of each run are not undone, by its ID, and the IDs of the runs that ended.
+def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
+    """Return how many changes of each run are not undone, by its ID, and the IDs of runs.
 
-    What a run that is running, or whose process died, changed besides is not in its journal.
+    These are the runs that ended, and those that are unfinished, which can be resumed. What a run that is
+    running, or whose process died, changed besides is not in its journal.
     """
     runs = [run for run in journal.read_summaries() if isinstance(run, Summary)]
     undone = find_undone(runs)
@@ -455,7 +460,8 @@ def _count_undoable() -> tuple[dict[str, int], frozenset[str]]:
         counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
     whole = {run_id for run_id, found in undone.items() if found.is_whole}
     ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
-    return counts, frozenset(whole | ended)
+    unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished")
+    return counts, frozenset(whole | ended), unfinished
 
 
 def _count_runs(number: int) -> str:

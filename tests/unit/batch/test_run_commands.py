@@ -564,6 +564,32 @@ def test_runs_are_deleted_when_that_is_confirmed(runs):
     assert len(list_states()) == 2
 
 
+def test_question_before_a_deletion_says_that_a_run_can_be_resumed(runs):
+    """What it has not done is lost as well."""
+
+    def fail(uuid):
+        if uuid == "c":
+            raise Forbidden(403, "not yours", method="PUT")
+
+    done = runs.set_ratio(4.0)
+    runs.cloud.before_write = fail
+    run = runs.set_ratio(2.0)
+    asked = []
+
+    def refuse(question):
+        asked.append(question)
+        raise PlacementError("not confirmed")
+
+    for names in ((run,), (done, run)):
+        with pytest.raises(PlacementError, match="not confirmed"):
+            delete(*names, confirm=refuse)
+    left = "can still be resumed, and of which at least {} changes can still be undone?"
+    assert asked == [
+        f"Delete run {run}, which {left.format(2)}",
+        f"Delete 2 runs, 1 of which {left.format(5)}",
+    ]
+
+
 def test_deletion_of_runs_tells_how_many_changes_can_no_longer_be_undone(runs):
     """Those that are undone are not among them; what an undo did can be undone too."""
     run, last = runs.set_ratio(4.0), runs.set_ratio(2.0)
@@ -599,6 +625,6 @@ def test_deletion_of_a_run_that_died_does_not_say_that_nothing_is_left(runs):
         with pytest.raises(PlacementError, match="not confirmed"):
             delete(run, confirm=refuse)
     assert asked == [
-        f"Delete run {run}, of which at least 1 change can still be undone?",
-        f"Delete run {run}, of which it is not known what was changed?",
+        f"Delete run {run}, which can still be resumed, and of which at least 1 change can still be undone?",
+        f"Delete run {run}, which can still be resumed, and of which it is not known what was changed?",
     ]
