@@ -52,6 +52,8 @@ _SHORT_ID: Final = 14
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
 _CUT: Final = "..."
+#: the option with which a change is made that was refused
+_OVERRIDE: Final = re.compile(r"(--[a-z-]+) does it all the same$")
 NO_FAILURES: Final = "No change failed, was refused, or was done in part."
 
 Complain = Callable[[JournalError], None]
@@ -303,6 +305,18 @@ def describe_run(run: Run) -> list[str]:
     numbers = [f"{counts.pop(Result.APPLIED, 0):,} of {len(run.intents):,} applied"]
     numbers += [f"{number:,} {result}" for result, number in sorted(counts.items())]
     return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
+
+
+def advise_to_override(run: Run, command: str) -> list[str]:
+    """Return a line with the command that makes changes that were refused unless an option is given, if any.
+
+    :param command: the words before the verb of a command on runs
+    """
+    errors = (ending.error for ending in run.endings.values())
+    options = sorted({found[1] for error in errors if (found := _OVERRIDE.search(error))})
+    if not options or run.is_running:
+        return []
+    return [f"To make the refused changes all the same: {command} resume {run.header.id} {' '.join(options)}"]
 
 
 def _list_facts(header: Header, state: str, numbers: Sequence[str], *, ended: str = "") -> list[str]:

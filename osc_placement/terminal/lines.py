@@ -82,8 +82,10 @@ def wrap_fact(fact: str, width: int) -> list[str]:
     """Return a fact in lines that end between words; those below the first begin below the text of its label.
 
     Words are whole, such as IDs and paths: a terminal breaks one that is longer than a line, and copies it as
-    one.
+    one. So is a command that ends the fact, as with `wrap`.
     """
+    if len(fact) > width and _COMMAND.search(fact):
+        return wrap(fact, width, whole_words=True)
     label = _LABEL.match(fact)
     return textwrap.wrap(
         fact,

@@ -66,7 +66,11 @@ def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
         assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[host]["error"]
         assert "; to undo it: " in result.err
         assert "to resume it" not in result.err
-        assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "partly done"
+        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        assert run["state"] == "partly done"
+        resume = f"openstack resource provider batch run resume {run['id']} --allow-overcommitted"
+        told = f"To make the refused changes all the same: {resume}\n"
+        assert told in openstack.run(*RUN, "show", run["id"]).out
         assert rack.inventory_of(host)["allocation_ratio"] == 16.0
         assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
         allowed = openstack.run(*command, "--allow-overcommitted")

@@ -23,6 +23,7 @@ from osc_placement.batch.page import (
 )
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
 from osc_placement.batch.run_commands import (
+    advise_to_override,
     delete_runs,
     describe_left,
     describe_run,
@@ -535,6 +536,21 @@ def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
     runs.touch(9.0, "c")
     undo = runs.undo(run)
     assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 refused"
+
+
+def test_run_with_changes_that_an_option_allows_has_the_command_that_makes_them(runs):
+    """The reason of each names the option, of whatever command the run was."""
+    runs.set_ratio(16.0)
+    runs.cloud.provider_usages = lambda uuid: {"VCPU": 20 if uuid == "b" else 1}
+    edit = RatioEdit({"VCPU": 1.0})
+    plan = make_plan(edit, read_with(runs.cloud)(runs.cloud.providers, edit.facets))
+    plan = service.judge_capacity(runs.cloud, plan)
+    run = journal.read(record(runs.cloud, journal.state_directory(), plan).stem)
+    (line,) = advise_to_override(run, "batch run")
+    command = f"batch run resume {run.header.id} --allow-overcommitted"
+    assert line == f"To make the refused changes all the same: {command}"
+    assert advise_to_override(dataclasses.replace(run, is_running=True), "batch run") == []
+    assert advise_to_override(journal.read(runs.set_ratio(16.0)), "batch run") == []
 
 
 def delete(*run_ids, confirm=lambda _question: None):

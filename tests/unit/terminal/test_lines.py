@@ -100,3 +100,5 @@ def test_fact_is_wrapped_below_its_text_with_whole_words():
         "           20261121T152452-057d23",
     ]
     assert wrap_fact("state:     done", 34) == ["state:     done"]
+    command = "openstack resource provider batch run resume 20261121T152452-057d23 --force"
+    assert wrap_fact(f"To make them all the same: {command}", 34) == ["To make them all the same:", command]
