@@ -339,14 +339,16 @@ def carry_out(
     title: str = "Changing",
     is_told: bool = False,
     is_quiet: bool = False,
+    keeps_pace: bool = True,
 ) -> tuple[Report, NextCommands]:
     """Carry a job out as a run, with its progress, until it ends or is interrupted.
 
     :param stream: standard error
     :param is_told: whether a terminal is told the control file of the run, when the progress bar is drawn
     :param is_quiet: whether there is no progress unless the stream is a terminal
+    :param keeps_pace: whether a resume has the same pace, as it is the operator's choice
     """
-    recorder = service.start(client, job, pace=pace)
+    recorder = service.start(client, job, pace=pace if keeps_pace else None)
     notice: Sequence[str] = ()
     if is_told and stream is not None:
         control = pace.control if pace and pace.control else recorder.control

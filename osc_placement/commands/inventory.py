@@ -199,7 +199,8 @@ class SetInventory(FittedLister):
         stream = self.app.stderr
         job = service.Job(plan, f"aggregate {aggregate}")
         # a script finds nothing on stderr that is not about an interruption or a failure
-        report, commands = carry_out(self.client, job, stream, service.Pace(_CONCURRENCY), is_quiet=True)
+        pace = service.Pace(_CONCURRENCY)
+        report, commands = carry_out(self.client, job, stream, pace, is_quiet=True, keeps_pace=False)
         if stream is not None and (report.interrupted or (is_terminal(stream) and report.is_failed)):
             print(printable(report.summary), file=stream)
             print(commands, file=stream)

@@ -110,6 +110,8 @@ def test_an_aggregate_is_changed_by_a_run_that_can_be_undone(fake):
     assert {tuple(body["inventories"]) for body in written} == {("VCPU",)}
     (recorded,) = journal.read_all()
     assert (recorded.header.selection, recorded.applied) == (f"aggregate {AGGREGATE}", len(UUIDS))
+    # the command has no such option, so that a resume need not tell of it
+    assert "concurrency" not in recorded.header.settings
     assert set(recorded.intents[UUIDS[0]].before.inventories) == {"VCPU", "DISK_GB"}
 
 
