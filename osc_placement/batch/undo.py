@@ -67,6 +67,7 @@ FOUND_UNDONE: Final = "is as it was before"
 NOT_DONE: Final = "was not changed by the run"
 FORCE_HELPS: Final = "--force undoes the rest of what the run set there"
 FORCE_UNNEEDED: Final = "--force makes no difference: all that is left of the run is undone without it"
+_CHANGED: Final = "was changed since"
 #: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
@@ -103,7 +104,12 @@ class ChangedSince(PlacementError):
             what = f"{', '.join(gone)} became {', '.join(come)}"
         else:
             what = f"removed {', '.join(gone)}" if gone else f"added {', '.join(come) or 'nothing'}"
-        super().__init__(f"{name} was changed since: {what}" + (f"; {remedy}" if remedy else ""))
+        super().__init__(f"{name} {_CHANGED}: {what}" + (f"; {remedy}" if remedy else ""))
+
+
+def is_changed_since(reason: str, name: str) -> bool:
+    """Return whether a reason, as a journal has it, is that of a ChangedSince about a subject."""
+    return reason.startswith(f"{name} {_CHANGED}: ")
 
 
 def describe_refusals(

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from osc_placement.batch import journal, service
+from osc_placement.batch.device import DeviceInUse
 from osc_placement.batch.difference import list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
@@ -377,6 +378,18 @@ def test_refused_change_of_an_undo_is_told_in_its_row_with_one_name(runs):
         assert not [line for line in lines if line.startswith("Refused: ")]
         columns, cells = make_table([row for row in rows if row.result == "refused"], SHORT_COLUMNS)
         assert (columns, cells) == (["name", "change", "result"], [["a", told, "refused"]])
+
+
+def test_change_of_an_undo_that_is_refused_for_another_reason_is_in_its_row(runs):
+    """A device that is in use is not released; the row of the run has that below the table, as its plan."""
+    run = runs.set_fields(reserved=8)
+    plan = plan_undo(journal.read(run), read_with(runs.cloud))
+    plan = dataclasses.replace(plan, refused={"a": DeviceInUse({"VCPU": 1})})
+    undo = record(runs.cloud, journal.state_directory(), plan, undoes=run)
+    for rows in (rows_of_plan(plan), rows_of_run(journal.read(undo.stem))):
+        (row,) = [row for row in rows if row.result == "refused"]
+        _, (cells,) = make_table([row], SHORT_COLUMNS)
+        assert cells == ["a", "VCPU:reserved from 8 to 0", "refused", row.reason]
 
 
 def test_resume_of_a_run_that_was_undone_warns_of_it(runs):
