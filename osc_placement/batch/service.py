@@ -78,6 +78,7 @@ from osc_placement.batch.undo import (
 )
 from osc_placement.batch.writers.reshape import MayNotReshape, require_right
 from osc_placement.errors import PlacementError
+from osc_placement.terminal.values import NONE
 
 #: later runs that are read to find which of them stands in the way of an undo
 _MOST_LATER: Final = 20
@@ -150,19 +151,27 @@ class Pace:
     def describe_resume(self, started: Pace) -> str:
         """Return in a sentence how a run is resumed that was started with another pace, or with this one.
 
-        It is empty if there is nothing but defaults.
+        It has what is no default, and what differs from how the run was started; it is empty if there is
+        neither.
         """
         same = ", as the run was started" if self == started else ""
-        options = " ".join(self.list_options())
+        told = {*self.list_options(), *self.list_options(started)}
+        options = " ".join(each for each in self._options.values() if each in told)
         return f"Resuming with {options}{same}" if options else ""
 
     def list_options(self, known: Pace | None = None) -> list[str]:
         """Return the options for this rate, concurrency and limit, without those that are known."""
         known = known or Pace()
-        found = [f"--throttle {self.rate:g}"] if self.rate != known.rate else []
-        found += [f"--concurrency {self.concurrency}"] if self.concurrency != known.concurrency else []
-        found += [f"--max-failures {self.max_failures}"] if self.max_failures != known.max_failures else []
-        return found
+        return [text for name, text in self._options.items() if getattr(self, name) != getattr(known, name)]
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """Return the options of a resume for this pace, by the name of the field."""
+        return {
+            "rate": f"--throttle {f'{self.rate:g}' if self.rate else NONE}",
+            "concurrency": f"--concurrency {self.concurrency}",
+            "max_failures": f"--max-failures {NONE if self.max_failures is None else self.max_failures}",
+        }
 
 
 @dataclass(frozen=True, slots=True)

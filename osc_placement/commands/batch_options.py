@@ -14,7 +14,7 @@ from osc_placement.batch.select import Selection
 from osc_placement.batch.selection import read_provider_names
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError
-from osc_placement.terminal.values import OtherName, add_concurrency_option, read_count, read_rate
+from osc_placement.terminal.values import OtherName, add_concurrency_option, or_none, read_count, read_rate
 
 
 class _Once(argparse.Action):
@@ -200,8 +200,9 @@ def add_execution(
     group.add_argument(
         "--max-failures",
         metavar="<number>",
-        type=read_count,
-        help="Stop after more failures than this, not counting refusals of the plan; by default "
+        type=or_none(read_count) if is_resume else read_count,
+        help="Stop after more failures than this, not counting refusals of the plan"
+        f"{'; never with none' if is_resume else ''}; by default "
         f"{'as when the run was started' if is_resume else 'every resource provider is tried'}",
     )
     group.add_argument(
@@ -214,9 +215,10 @@ def add_execution(
     group.add_argument(
         "--throttle",
         metavar="<rate>",
-        type=read_rate,
+        type=or_none(read_rate) if is_resume else read_rate,
         default=None if is_resume else 0.0,
-        help="Change at most this many a second; the control file can change the rate during the run"
+        help=f"Change at most this many a second{', any number with none' if is_resume else ''}; the control "
+        "file can change the rate during the run"
         f"{' (default: the rate with which it was started)' if is_resume else ''}",
     )
     group.add_argument("--rate", action=OtherName, name="--throttle")

@@ -48,6 +48,7 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.state.read import judge_again
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
+from osc_placement.terminal.values import NONE
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
 _SEE: Final = f"(see: {RUN} list)"
@@ -174,7 +175,7 @@ class ResumeRun(_RunCommand):
     A resource provider that is already as planned is not changed. One that somebody changed meanwhile is
     planned again, or refused if the run is an undo. A run that was started with --atomic makes all pending
     changes in one transaction. --throttle, --concurrency and --max-failures are as when the run was started,
-    unless others are given.
+    unless others are given; the value none takes off a rate or a limit.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -196,11 +197,13 @@ class ResumeRun(_RunCommand):
         self._read_run(parsed_args)
         super().read_arguments(parsed_args)
         known = service.Pace.from_settings(parsed_args.header.settings)
-        given = service.Pace(
-            parsed_args.concurrency or known.concurrency,
-            parsed_args.throttle or known.rate,
-            known.max_failures if parsed_args.max_failures is None else parsed_args.max_failures,
-        )
+        given = known
+        if parsed_args.concurrency is not None:
+            given = replace(given, concurrency=parsed_args.concurrency)
+        if parsed_args.throttle is not None:
+            given = replace(given, rate=0.0 if parsed_args.throttle == NONE else parsed_args.throttle)
+        if (most := parsed_args.max_failures) is not None:
+            given = replace(given, max_failures=None if most == NONE else most)
         parsed_args.concurrency, parsed_args.throttle = given.concurrency, given.rate
         parsed_args.max_failures = given.max_failures
         parsed_args.pace_told = given.describe_resume(known)

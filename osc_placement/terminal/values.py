@@ -11,6 +11,8 @@ from typing import Any, Final, NoReturn
 
 from osc_placement.api.concurrency import CONCURRENCY
 
+#: the value of an option that takes off a limit
+NONE: Final = "none"
 #: seconds: twelve days, as a socket takes no timeout of more than 24
 _LONGEST_TIMEOUT: Final = 1e6
 #: seconds
@@ -54,6 +56,15 @@ def read_rate(text: str) -> float:
     if not rate > 0:
         raise argparse.ArgumentTypeError(f"must be a number of changes a second, above 0, not {text!r}")
     return rate
+
+
+def or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a reader that reads ``none`` as well, which it returns as it is."""
+
+    def read_or_none(text: str) -> Any:
+        return text if text == NONE else read(text)
+
+    return read_or_none
 
 
 def read_seconds(text: str) -> float:

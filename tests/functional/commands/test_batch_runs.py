@@ -1143,8 +1143,12 @@ def test_resume_keeps_the_pace_of_the_run_unless_another_is_given(openstack, rac
     assert f"{command}; " in f"{resumed.err.strip()}; "
     faster = ("--throttle", "50", "--concurrency", "8")
     resumed = openstack.run(*RUN, "resume", run, *faster, "--control", control, "--yes")
-    assert resumed.err.startswith("Resuming with --throttle 50 --max-failures 3\n")
+    assert resumed.err.startswith("Resuming with --throttle 50 --concurrency 8 --max-failures 3\n")
     assert f"{command} --throttle 50 --concurrency 8; " in f"{resumed.err.strip()}; "
+    unlimited = ("--throttle", "none", "--max-failures", "none")
+    resumed = openstack.run(*RUN, "resume", run, *unlimited, "--control", control, "--yes")
+    assert resumed.err.startswith("Resuming with --throttle none --concurrency 2 --max-failures none\n")
+    assert f"{command} --throttle none --max-failures none; " in f"{resumed.err.strip()}; "
     control.unlink()
     shown, status = run_on_terminal(openstack, *RUN, "resume", run, columns=100, answer="y\n")
     assert (status, 0 <= shown.index(told.strip()) < shown.index("[y/N]")) == (0, True)

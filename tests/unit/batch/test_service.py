@@ -55,6 +55,8 @@ def test_journal_keeps_the_pace_for_a_resume(cloud, job, tmp_path):
     assert kept == dataclasses.replace(pace, canary=0)
     options = "--throttle 2.5 --concurrency 2 --max-failures 0"
     assert kept.describe_resume(kept) == f"Resuming with {options}, as the run was started"
+    options = "--throttle none --concurrency 8 --max-failures none"
+    assert service.Pace().describe_resume(kept) == f"Resuming with {options}"
     with service.resume(cloud, recorder.id, read_with(cloud), directory=tmp_path) as resumed:
         assert resumed.pace == kept
     other = service.start(cloud, job, tmp_path, service.Pace())
