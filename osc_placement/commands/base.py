@@ -31,7 +31,7 @@ from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.package import discard, refuse_usage
 from osc_placement.terminal.escape import printable_lines
-from osc_placement.terminal.screen import open_output, wrap_for
+from osc_placement.terminal.screen import break_log_lines, open_output
 from osc_placement.terminal.tables import VisibleFormatter
 
 _EXIT_USAGE: Final = 2
@@ -177,8 +177,8 @@ class PlacementCommand(command.Command):
         """Convert arguments to values, in place; it runs before the first request."""
 
     def warn(self, text: str) -> None:
-        """Log a warning, escaped, and broken between words on a terminal."""
-        self.log.warning("%s", "\n".join(wrap_for(self.app.stderr, printable_lines(text))))
+        """Log a warning, escaped."""
+        self.log.warning("%s", printable_lines(text))
 
     def act(self, parsed_args: argparse.Namespace) -> int:
         """Do what the arguments say and print the result; return the exit status."""
@@ -187,6 +187,7 @@ class PlacementCommand(command.Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Read the arguments, check versions, act and print; return the exit status."""
         self.app.stdout = open_output(self.app.stdout)
+        break_log_lines()
         given = dict(vars(parsed_args))
         written = self.client.writes if self.auth_required else 0
         try:
@@ -207,7 +208,7 @@ class PlacementCommand(command.Command):
                 told = OutcomeUnknown(error)
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
-            text = "\n".join(wrap_for(self.app.stderr, printable_lines(str(told))))
+            text = printable_lines(str(told))
             # OpenStackClient ends a command that raises with 1, as it does those of the reference plugin;
             # with --detailed-exitcode 2 would be read as a change
             is_own = (self.cmd_name or "").startswith(OWN_COMMANDS)

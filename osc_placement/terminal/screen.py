@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import pathlib
 import shutil
@@ -91,6 +92,31 @@ def wrap_for(stream: TextIO, text: str) -> list[str]:
     """Return the lines of a text on a stream, broken between words on a terminal; paths stay whole."""
     width = screen_of(stream).width
     return text.split("\n") if width is None else wrap_each(text, width, whole_words=True)
+
+
+class _LineBreaks(logging.Formatter):
+    """Formats as another formatter does; breaks warnings and errors between words, tracebacks never."""
+
+    def __init__(self, formatter: logging.Formatter, stream: TextIO) -> None:
+        super().__init__()
+        self._formatter = formatter
+        self._stream = stream
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        text = self._formatter.format(record)
+        if record.exc_info or record.levelno < logging.WARNING:
+            return text
+        return "\n".join(wrap_for(self._stream, text))
+
+
+def break_log_lines() -> None:
+    """Break what is logged to a terminal between words; a file gets one line of it."""
+    for handler in logging.getLogger().handlers:
+        formatter = handler.formatter or logging.Formatter()
+        stream = getattr(handler, "stream", None)
+        if stream is not None and is_terminal(stream) and not isinstance(formatter, _LineBreaks):
+            handler.setFormatter(_LineBreaks(formatter, stream))
 
 
 def name_path(path: pathlib.Path) -> str:

@@ -2,6 +2,8 @@
 """osc_placement.commands.base: versions, names and exit statuses, for every command."""
 
 import configparser
+import io
+import logging
 import pathlib
 
 import pytest
@@ -10,6 +12,7 @@ import yaml
 from osc_placement import errors, microversion
 from osc_placement.commands import base
 from osc_placement.commands.tree import ShowTree
+from osc_placement.terminal.screen import break_log_lines
 from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement
 
@@ -180,25 +183,45 @@ def test_negotiated_version_is_lowered_where_types_are_not_requested(servers, ap
     assert (str(chosen) if chosen else None) == version
 
 
-def test_error_is_wrapped_between_words_on_a_terminal_only(monkeypatch):
-    """The terminal would break it in the middle of a word."""
+class Terminal(io.StringIO):
+    """A terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_error_and_warning_are_broken_between_words_on_a_terminal_only(monkeypatch):
+    """A terminal would break them in the middle of a word; the file of --log-file has a line for each."""
     monkeypatch.setenv("COLUMNS", "40")
-    line = "compute-1 no-such-provider"
-
-    def read_error(is_terminal):
-        fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": []})
+    terminal, file = Terminal(), io.StringIO()
+    handlers = [logging.StreamHandler(stream) for stream in (terminal, file)]
+    monkeypatch.setattr(logging.getLogger(), "handlers", handlers)
+    fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": []})
+    for _ in range(2):  # as commands of the interactive mode
         command = make(ShowTree, fake.client())
-        command.app.stderr.isatty = lambda: is_terminal
         with pytest.raises(errors.PlacementError) as raised:
-            command.run(command.get_parser("openstack test").parse_args(line.split()))
-        return str(raised.value)
-
-    whole = read_error(False)
-    lines = read_error(True).split("\n")
-    assert "\n" not in whole
-    assert len(lines) > 1
+            command.run(command.get_parser("openstack test").parse_args(["no-such-provider"]))
+        logging.getLogger("shell").error(raised.value)
+        command.warn("it is as long as this, so that it takes more than one line of a narrow terminal")
+    lines, logged = terminal.getvalue().splitlines(), file.getvalue().splitlines()
+    assert (len(logged), len(lines) > 4) == (4, True)
+    assert logged[0] == str(raised.value)
     assert max(map(len, lines)) <= 40
-    assert " ".join(lines) == whole
+    assert " ".join(lines) == " ".join(logged)
+
+
+def test_traceback_is_whole_on_a_terminal(monkeypatch):
+    """--debug shows it, and its lines are code."""
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal = Terminal()
+    handler = logging.StreamHandler(terminal)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    break_log_lines()
+    try:
+        raise ValueError("longer than a line of the terminal")
+    except ValueError as error:
+        logging.getLogger("shell").exception(error)
+    assert '    raise ValueError("longer than a line of the terminal")\n' in terminal.getvalue()
 
 
 def test_error_without_usage_text_is_for_commands_that_the_reference_lacks():
