@@ -113,7 +113,7 @@ def check_planned_again(client: PlacementClient, plan: Plan, change: Change) -> 
     if plan.keeps_managed:
         require_managed(change)
     require_unused(client, change)
-    refuse_planned_again(plan.edit_of(change), change)
+    refuse_planned_again(client, change)
 
 
 def refuse_each_dropped(plan: Plan) -> Plan:

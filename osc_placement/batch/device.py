@@ -9,8 +9,8 @@ never sets it back: an operator does, after having cleaned the device. Until the
 A device may be claimed, and its inventory changed, between reading and writing. Therefore its inventories are
 read first, with the generation of the provider, and its usages afterwards, and the release is written with
 that generation. A claim increments the generation: one that the usages did not have yet makes the server
-refuse the write with 409. A release is not planned again then, as the device may have been used and burned
-once more; another change is, and is judged by the usages of that time.
+refuse the write with 409. A release is not planned again then, whatever edit makes it, as the device may have
+been used and burned once more; another change is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Decision, Edit, EditRefused, Facet, JournalledEdit, ProviderState
+from osc_placement.batch.plan import Change, Decision, EditRefused, Facet, JournalledEdit, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 
@@ -131,9 +131,12 @@ class MayBeUsedAgain(PlacementError):
         )
 
 
-def refuse_planned_again(edit: Edit, change: Change) -> None:
-    """Raise MayBeUsedAgain if a release is planned again, after somebody else changed the device."""
-    if isinstance(edit, DeviceRelease) and change.facets:
+def refuse_planned_again(client: PlacementClient, change: Change) -> None:
+    """Raise MayBeUsedAgain if a change that is planned again releases a device, whatever its edit is.
+
+    Somebody else has changed the device since. Traits are read as by `require_unused`.
+    """
+    if is_releasing(change) and _is_one_time_use(client, change):
         raise MayBeUsedAgain(change.subject.name)
 
 
@@ -158,10 +161,12 @@ def require_unused(client: PlacementClient, change: Change, usages: Mapping[str,
     if not is_releasing(change):
         return
     used = client.provider_usages(change.uuid) if usages is None else usages
-    if not any(used.values()) or client.version < microversion.TRAITS:
-        return
-    traits = change.before.traits
-    if traits is None:
-        traits = frozenset(client.list_provider_traits(change.uuid)["traits"])
-    if ONE_TIME_USE in traits:
+    if any(used.values()) and _is_one_time_use(client, change):
         raise DeviceInUse(used)
+
+
+def _is_one_time_use(client: PlacementClient, change: Change) -> bool:
+    traits = change.before.traits
+    if traits is None and client.version >= microversion.TRAITS:
+        traits = frozenset(client.list_provider_traits(change.uuid)["traits"])
+    return ONE_TIME_USE in (traits or ())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,9 +24,9 @@ from osc_placement.batch.attempt import is_overtaken_for
 from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.device import (
     DeviceInUse,
-    DeviceRelease,
     MayBeUsedAgain,
     is_releasing,
+    refuse_planned_again,
     require_unused,
 )
 from osc_placement.batch.difference import holds
@@ -254,12 +254,22 @@ def judge_capacity(
     )
 
 
-def guard_devices(client: PlacementClient, plan: Plan, *, concurrency: int = CONCURRENCY) -> Plan:
+def guard_devices(
+    client: PlacementClient,
+    plan: Plan,
+    *,
+    planned: Iterable[Change] = (),
+    concurrency: int = CONCURRENCY,
+) -> Plan:
     """Return the plan that refuses to release one-time-use devices that are in use, whatever its edit is.
 
     Usages are read now, after the inventories that were planned on: see `batch.device`. A provider whose
     usages cannot be read is not changed.
+
+    :param planned: the same changes as they were planned before, for a run that is resumed or a saved plan;
+        a device that was changed since may have been used again, and is refused too
     """
+    known = {each.uuid: each.subject for each in planned}
     releasing = [step for step in plan.changes if is_releasing(step)]
     if not releasing:
         return plan
@@ -268,27 +278,45 @@ def guard_devices(client: PlacementClient, plan: Plan, *, concurrency: int = CON
     )
     unreadable: dict[str, Exception] = {}
     refused: dict[str, Exception] = {}
-    for step, reading in zip(_with_traits(client, releasing, found, concurrency), found, strict=True):
+    changed = {
+        step.uuid
+        for step in releasing
+        if known.get(step.uuid, step.subject).generation != step.subject.generation
+        # else the run itself has changed it
+        and "inventories" not in plan.written.get(step.uuid, ())
+    }
+    asked = {each.subject.uuid for each in found if any((each.usages or {}).values())} | changed
+    for step, reading in zip(_with_traits(client, releasing, asked, concurrency), found, strict=True):
         try:
             if reading.error is not None:
                 raise reading.error
             require_unused(client, step, reading.usages)
-        except DeviceInUse as error:
+            if step.uuid in changed:
+                refuse_planned_again(client, step)
+        except (DeviceInUse, MayBeUsedAgain) as error:
             refused[step.uuid] = error
         except Exception as error:  # whatever it is, it is about this provider only
             unreadable[step.uuid] = error
-    return replace(plan, unreadable={**plan.unreadable, **unreadable}, refused={**plan.refused, **refused})
+    # a journal keeps the generation of the first plan, so that the next resume refuses it as well
+    steps = tuple(
+        replace(step, subject=known[step.uuid])
+        if isinstance(refused.get(step.uuid), MayBeUsedAgain)
+        else step
+        for step in plan.steps
+    )
+    return replace(
+        plan,
+        steps=steps,
+        unreadable={**plan.unreadable, **unreadable},
+        refused={**plan.refused, **refused},
+    )
 
 
 def _with_traits(
-    client: PlacementClient, steps: Sequence[Change], readings: Sequence[Reading], concurrency: int
+    client: PlacementClient, steps: Sequence[Change], asked: Set[str], concurrency: int
 ) -> list[Change]:
-    """Return the steps with the traits of the providers that are in use, if these can be read."""
-    unknown = [
-        step.subject
-        for step, reading in zip(steps, readings, strict=True)
-        if step.before.traits is None and any((reading.usages or {}).values())
-    ]
+    """Return the steps with the traits of the providers that are asked for by UUID, if these can be read."""
+    unknown = [step.subject for step in steps if step.before.traits is None and step.uuid in asked]
     if client.version < microversion.TRAITS:
         unknown = []
     found = read_states(client, unknown, ("traits",), concurrency=concurrency)
@@ -357,7 +385,7 @@ def resume(
             )
         if run.header.settings.get("keeps_managed") and not drop_managed:
             plan = refuse_each_dropped(plan)
-        plan = guard_devices(client, plan, concurrency=concurrency)
+        plan = guard_devices(client, plan, planned=run.pending, concurrency=concurrency)
         pace = Pace.from_settings(run.header.settings)
         return Job(
             plan,
@@ -605,10 +633,6 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
             else:
                 step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
             steps.append(step)
-            # a device that was changed since its release was planned
-            is_changed = step.subject.generation != change.subject.generation
-            if isinstance(edit, DeviceRelease) and step.facets and is_changed:
-                refused[change.uuid] = MayBeUsedAgain(step.subject.name)
             written[step.uuid] = {
                 facet for facet in step.facets if getattr(step.before, facet) != getattr(state, facet)
             }

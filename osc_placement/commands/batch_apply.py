@@ -132,7 +132,9 @@ class ApplyPlanFile(PlanCommand):
             allow_overcommitted=parsed_args.allow_overcommitted,
             concurrency=parsed_args.concurrency,
         )
-        judged = guard_devices(self.client, judged, concurrency=parsed_args.concurrency)
+        # with --replan it is the operator's word that devices were cleaned
+        planned = () if parsed_args.replan else plan.steps
+        judged = guard_devices(self.client, judged, planned=planned, concurrency=parsed_args.concurrency)
         judged = guard_managed(judged, drop_managed=plan.drop_managed)
         if vain := saved.describe_vain(moves, judged):
             judged = replace(judged, warnings=(*judged.warnings, vain))

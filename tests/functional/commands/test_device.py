@@ -419,6 +419,66 @@ def test_undo_of_the_undo_does_not_release_a_device_in_use(openstack, devices):
         assert IN_USE in result.json[0]["error"]
 
 
+def free_by_inventory_set(devices, state="burned"):
+    """The command that frees a device without saying that it releases one."""
+    return (*BATCH, "inventory", "set", f"{CLASS}:reserved=0", "--name", devices.names[state])
+
+
+def use_again(devices):
+    """Let an instance have the burned device, which is burned once more afterwards."""
+    devices.set_reserved("burned", 0)
+    devices.use("burned")
+    devices.delete_instances()
+
+
+AGAIN = "was changed since its release was planned, and may have been used again"
+
+
+def test_inventory_set_that_is_planned_again_does_not_release_a_device(openstack, devices):
+    """It was used and burned between the plan and the write; what is no device is planned again."""
+    pending = [True]
+
+    def interfere(method, _path):
+        if method in ("PUT", "POST") and pending:
+            pending.clear()
+            use_again(devices)
+            devices.set_reserved("plain", 0)
+            devices.set_reserved("plain", 1)
+
+    for state, ended in (("burned", 3), ("plain", 0)):
+        with proxy_to(openstack.endpoint, interfere) as endpoint:
+            command = free_by_inventory_set(devices, state)
+            result = openstack.run(*command, "--yes", "-f", "json", endpoint=endpoint)
+        assert (result.status, devices.reserved(state)) == (ended, 1 if ended else 0)
+        assert (AGAIN in result.json[0]["error"]) == bool(ended)
+        pending.append(True)
+
+
+def test_saved_inventory_set_is_not_for_a_device_that_was_used_again(openstack, devices):
+    """Its values are as they were; --replan is the operator's word that it was cleaned."""
+    path = openstack.home / f"{devices.host}.plan"
+    assert openstack.run(*free_by_inventory_set(devices), "--plan-out", path).status == 0
+    use_again(devices)
+    result = openstack.run(*BATCH, "apply", path, "--yes", "-f", "json")
+    assert (result.status, devices.reserved("burned")) == (3, 1)
+    assert AGAIN in result.json[0]["error"]
+    assert openstack.run(*BATCH, "apply", path, "--yes", "--replan").status == 0
+    assert devices.reserved("burned") == 0
+
+
+def test_resumed_inventory_set_is_not_for_a_device_that_was_used_again(openstack, devices):
+    """Nor is it made when the run is resumed once more."""
+    stop = openstack.home / f"{devices.host}.stop"
+    stop.write_text("stop\n")
+    assert openstack.run(*free_by_inventory_set(devices), "--yes", "--control", stop).status == 130
+    run = last_run(openstack)
+    use_again(devices)
+    for _ in range(2):
+        result = openstack.run(*RUN, "resume", run, "--yes", "-f", "json")
+        assert (result.status, devices.reserved("burned")) == (3, 1)
+        assert AGAIN in result.json[0]["error"]
+
+
 def test_inventory_set_does_not_release_a_device_in_use(openstack, devices):
     """It does release those that are not, and what is no device."""
     result = openstack.run(

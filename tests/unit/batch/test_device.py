@@ -16,7 +16,6 @@ from osc_placement.batch.device import (
     refuse_planned_again,
     require_unused,
 )
-from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, EditRefused, ProviderState, plan_change
 from osc_placement.microversion import MAX, Version
 from osc_placement.model import Inventory, Provider
@@ -184,9 +183,12 @@ def test_known_usages_and_traits_are_not_read_again():
 
 
 def test_release_that_is_planned_again_is_refused():
-    """The device may have been used and burned once more; other changes are judged by what is used."""
+    """The device may have been used and burned once more; what is no device, or no release, is not asked."""
     again = change({"GPU": (1, 1)}, {"GPU": (0, 1)})
     with pytest.raises(MayBeUsedAgain, match="was changed since its release was planned"):
-        refuse_planned_again(DeviceRelease(), again)
-    refuse_planned_again(DeviceRelease(), change({"GPU": (0, 1)}, {"GPU": (0, 1)}))
-    refuse_planned_again(TraitEdit("add", frozenset("A")), again)
+        refuse_planned_again(Server({}, [ONE_TIME_USE]), again)
+    refuse_planned_again(Server({}, ["HW_PCI_OTHER"]), again)
+    refuse_planned_again(Server({}, [ONE_TIME_USE], Version(1, 5)), again)
+    server = Server({}, [ONE_TIME_USE])
+    refuse_planned_again(server, change({"GPU": (0, 1)}, {"GPU": (0, 1)}))
+    assert server.asked == []
