@@ -65,10 +65,10 @@ def choose_columns(
     cells of several lines before another one is left out.
     """
     widths = dict(zip(columns, _measure(columns, rows, _split_lines), strict=True))
-    pieces = dict(zip(columns, _measure(columns, rows, lambda cell: wrap_lists(cell, 0)), strict=True))
-    widths |= {
-        name: min(widths[name], max(pieces[name], _LEAST_BROKEN)) for name in breakable if name in widths
-    }
+    for name in widths.keys() & breakable:
+        number = columns.index(name)
+        (piece,) = _measure([name], [[row[number]] for row in rows], _split_words)
+        widths[name] = min(widths[name], max(piece, _LEAST_BROKEN))
     filled = find_filled(columns, rows)
     # the sort keeps the order of columns that are alike
     dropped = sorted((column for column in droppable if column in widths), key=filled.__contains__)
@@ -98,7 +98,7 @@ def break_cells(
 ) -> list[tuple[Any, ...]] | None:
     """Return rows whose cells have lines, for a table of this width; None if a name would be broken."""
     widths = _measure(columns, rows, _split_lines)
-    least = _measure(columns, rows, lambda cell: wrap_lists(cell, 0))
+    least = _measure(columns, rows, _split_words)
     while _table_width(widths) > width:
         can_shrink = [number for number, size in enumerate(widths) if size > least[number]]
         if not can_shrink:
@@ -115,6 +115,10 @@ def break_cells(
 
 def _split_lines(cell: str) -> list[str]:
     return cell.split("\n")
+
+
+def _split_words(cell: str) -> list[str]:
+    return wrap_lists(cell, 0)
 
 
 def _measure(

@@ -244,6 +244,18 @@ def test_aggregates_and_reasons_fit_80_columns(openstack, cloud, by):
     assert "Not shown: " in shown
 
 
+def test_each_aggregate_has_its_reason_at_80_columns(openstack, cloud):
+    """Beside the verdict and a UUID, in several lines if it is long."""
+    words = (*HEADROOM, "--each-aggregate", "--required", "HW_CPU_X86_AVX512F")
+    rows = openstack.run(*words, "-f", "json").json
+    reasons = {row["reason"] for row in rows} - {""}
+    shown, _ = WholeTerminal(openstack, *words, columns=80).finish()
+    cells = [line.split("|")[-2].split() for line in shown.splitlines() if line.startswith("|")]
+    told = " ".join(word for cell in cells for word in cell)
+    assert reasons
+    assert all(reason in told for reason in reasons)
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

@@ -81,6 +81,17 @@ def test_a_column_that_fits_after_all_is_put_back():
     assert choose_columns(columns, rows, 30, ("used", "uuid", "note")) == ["name", "uuid", "used"]
 
 
+def test_a_column_whose_cells_can_be_broken_is_kept_before_others():
+    """It counts with the length of a line of 20 letters, or of its longest word."""
+    columns = ("name", "reason", "used")
+    rows = [("compute-1", "no other host meets the conditions", 5)]
+    assert choose_columns(columns, rows, 43, ("used", "reason")) == ["name", "used"]
+    assert choose_columns(columns, rows, 43, ("used", "reason"), ("reason",)) == list(columns)
+    assert choose_columns(columns, rows, 42, ("used", "reason"), ("reason",)) == ["name", "reason"]
+    rows = [("compute-1", f"no {'x' * 24}", 5)]
+    assert choose_columns(columns, rows, 46, ("used", "reason"), ("reason",)) == ["name", "reason"]
+
+
 def test_cells_are_broken_between_names_or_not_at_all():
     """The widest column first; numbers and names stay whole."""
     columns, rows = ("name", "held"), [("a-long-name", "VCPU=1,MEMORY_MB=2"), ("b", 5)]
