@@ -367,18 +367,16 @@ def resume(
     try:
         check_server(run.header.server, client.endpoint)
         kind, is_atomic = run.header.kind, bool(run.header.settings.get("atomic"))
+        undone = find_undone(journal.read_undos(run.header.id, directory)).get(run.header.id)
+        is_undone = bool(undone and undone.is_whole)
         if kind == RESHAPE:
             require_planned(run)
             title, way_back = run.header.edit.title, undo_of(run.intents.values())
             task = plan_task(client, way_back.reverse(), title) if run.pending else None
             done = (Change(step.subject, step.after, step.after, FOUND_DONE) for step in run.pending)
-            plan = task.steps if task else plan_steps(title, done)
-            return Job(plan, kind=kind, is_atomic=True, reshape=task, resumed=recorder)
-        plan = plan_resume(run, read, command)
-        undone = find_undone(journal.read_undos(run.header.id, directory)).get(run.header.id)
-        if undone:
-            warning = _describe_resume_of_undone(plan, run.header.id, undone, command)
-            plan = replace(plan, warnings=(warning, *plan.warnings))
+            plan = _warn_of_resume(task.steps if task else plan_steps(title, done), run, undone, command)
+            return Job(plan, "", kind, True, task, resumed=recorder, is_undone=is_undone)
+        plan = _warn_of_resume(plan_resume(run, read, command), run, undone, command)
         if run.header.settings.get("keeps_capacity"):
             plan = judge_capacity(
                 client, plan, allow_overcommitted=allow_overcommitted, concurrency=concurrency
@@ -393,7 +391,7 @@ def resume(
             is_atomic=is_atomic,
             undoes=run.header.undoes,
             resumed=recorder,
-            is_undone=bool(undone and undone.is_whole),
+            is_undone=is_undone,
             pace=pace,
         )
     except BaseException:
@@ -425,47 +423,55 @@ def undo(
     run = read_run(client, run_id, directory)
     run_id = run.header.id
     selection = f"changed by run {run_id}"
+    undone = find_undone(journal.read_undos(run_id, directory)).get(run_id)
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory), command=command)
-        if undone := find_undone(journal.read_undos(run_id, directory)).get(run_id):
-            plan = replace(plan, warnings=(_describe_undone(plan, run_id, undone), *plan.warnings))
         if atomic and plan.refused:
             told = f"changed since: {name_refused(plan)}; {plan.warnings[0]}" if plan.warnings else ""
             reason = told or next(iter(plan.refused.values()))
             raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {reason}")
-        plan = guard_devices(client, plan)
+        plan = guard_devices(client, _warn_of_undo(plan, run_id, undone))
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
     title = run.header.title_of_undo
     intents = tuple(run.intents.values()) if run.is_planned else ()
     task = plan_task(client, undo_of(intents), title)
     done_already = (Change(step.subject, step.before, step.before, FOUND_UNDONE) for step in intents)
-    plan = task.steps if task else plan_steps(title, done_already)
+    plan = _warn_of_undo(task.steps if task else plan_steps(title, done_already), run_id, undone)
     return Job(plan, selection, RESHAPE, True, task, undoes=run_id)
 
 
-def _describe_undone(plan: Plan, run_id: str, undone: Undone) -> str:
-    """Return in one line what is undone of a run already, and how much its undo finds to do."""
+def _warn_of_undo(plan: Plan, run_id: str, undone: Undone | None) -> Plan:
+    """Return the plan of an undo that tells what is undone of the run already, and how much is left to do."""
+    if undone is None:
+        return plan
     found = len(plan.changes) + len(plan.unreached)
-    told = f"Run {run_id} was {undone.state} {undone.runs}"
+    left = f"; {count_changes(found)} {'is' if found == 1 else 'are'} left to undo"
     if not found:
-        return f"{told}; nothing is left to undo"
-    if undone.is_whole:
-        return f"{told}, and what {found:,} of its changes set was set again since"
-    return f"{told}; {count_changes(found)} {'is' if found == 1 else 'are'} left to undo"
+        left = "; nothing is left to undo"
+    elif undone.is_whole:
+        left = f", and what {found:,} of its changes set was set again since"
+    warning = f"Run {run_id} was {undone.state} {undone.runs}{left}"
+    return replace(plan, warnings=(warning, *plan.warnings))
 
 
-def _describe_resume_of_undone(plan: Plan, run_id: str, undone: Undone, command: str) -> str:
-    """Return in one line what the resume of an undone run makes, and how to make what was undone again."""
+def _warn_of_resume(plan: Plan, run: Run, undone: Undone | None, command: str) -> Plan:
+    """Return the plan of a resume that tells what it makes of an undone run, and how to redo what was undone.
+
+    :param command: the words before the verb of a command on runs
+    """
+    if undone is None:
+        return plan
     made = "none of these changes again"
     if plan.changes:
         made = "the changes that it had not made, and none that was undone"
     undos = [undo for undo, number in undone.parts if number] or [undone.by]
     first = ", beginning with the last undo" if len(undos) > 1 else ""
-    return (
-        f"Run {run_id} was {undone.state} {undone.runs}; its resume makes {made}; to make them again{first}: "
-        f"{command} undo {undos[-1]}"
+    warning = (
+        f"Run {run.header.id} was {undone.state} {undone.runs}; its resume makes {made}; to make them "
+        f"again{first}: {command} undo {undos[-1]}"
     )
+    return replace(plan, warnings=(warning, *plan.warnings))
 
 
 def _read_later(header: Header, directory: pathlib.Path | None) -> Iterator[Run]:

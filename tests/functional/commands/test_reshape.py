@@ -148,6 +148,14 @@ def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
     nothing = openstack.run(*RUN, "undo", run["id"], "--yes")
     assert nothing.status == 0
     assert "is as it was before" in nothing.out
+    undoing = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+    assert f"Run {run['id']} was undone by run {undoing}; nothing is left to undo" in nothing.err
+    resumed = openstack.run(*RUN, "resume", run["id"], "--yes")
+    assert resumed.status == 0
+    assert (
+        f"none of these changes again; to make them again: {' '.join(('openstack', *RUN))} undo {undoing}"
+        in (resumed.err)
+    )
 
     again = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
     assert openstack.run(*RUN, "undo", again, "--yes").status == 0
