@@ -676,6 +676,8 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     assert left == f"Run {run} still has 1 change to undo, when what was set since is undone: {command}"
     shown, _ = run_on_terminal(openstack, *RUN, "undo", run, "--yes", columns=80)
     assert shown.splitlines()[-1] == command
+    atomic = openstack.run(*RUN, "undo", run, "--yes", "--atomic")
+    assert (atomic.status, atomic.err.count(told)) == (1, 1)
 
 
 def test_forced_undo_tells_what_it_leaves(openstack, rack):
