@@ -106,7 +106,8 @@ def break_cells(
         widths[max(can_shrink, key=widths.__getitem__)] -= 1
     return [
         tuple(
-            "\n".join(wrap_lists(cell, size)) if isinstance(cell, str) else cell
+            # numbers are never broken, and a table has them on the right
+            "\n".join(wrap_lists(str(cell), size)) if len(str(cell)) > size else cell
             for cell, size in zip(row, widths, strict=True)
         )
         for row in rows

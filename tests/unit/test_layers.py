@@ -103,6 +103,7 @@ ARROWS = {
     "server.db": ("candidates", "server.errors", "server.observer", *SHARED),
     "server.snapshot": ("candidates", "server.db", "server.errors", "server.observer", *SHARED),
     # serving, which nothing but the command line calls, and what the application tells monitoring
+    "server.process.serve": ("server", "package", "terminal.screen"),
     "server.process": (
         "server.conf",
         "server.db",

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import ssl
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ from osc_placement.server.process.opening import (
     using,
 )
 from osc_placement.server.process.worker import Worker, until_handled
+from osc_placement.terminal.screen import wrap_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -284,6 +286,13 @@ def apply_settings(cfg: Any, settings: Mapping[str, Any]) -> None:
             cfg.set(name, value)
 
 
+def tell_ready(url: str, facts: str) -> None:
+    """Print the address of a server that is ready; on a terminal, in lines that end between words."""
+    # the reader of stdout may have ended
+    with contextlib.suppress(BrokenPipeError):
+        print(*wrap_for(sys.stdout, f"placement-server: ready at {url} ({facts})"), sep="\n", flush=True)
+
+
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     """gunicorn with the settings of this server and an application in every worker."""
 
@@ -396,7 +405,4 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             return
         database = describe(self.conf.placement_database.connection)
         workers = "1 worker" if self._options.workers == 1 else f"{self._options.workers} workers"
-        facts = f"database {database}, {self.conf.api.auth_strategy}, {workers}"
-        # the reader of stdout may have ended
-        with contextlib.suppress(BrokenPipeError):
-            print(f"placement-server: ready at {self._url} ({facts})", flush=True)
+        tell_ready(self._url, f"database {database}, {self.conf.api.auth_strategy}, {workers}")

@@ -132,8 +132,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
 
         def announce(worker: Any) -> None:
             if worker.age == 1:
-                facts = f"shadow of {options.upstream}, report {options.report}"
-                print(f"placement-server: ready at {self._url} ({facts})", flush=True)
+                serve.tell_ready(self._url, f"shadow of {options.upstream}, report {options.report}")
 
         settings = {
             **serve.make_settings(self._descriptor, 1, options.threads, options.tls, verbose=options.verbose),

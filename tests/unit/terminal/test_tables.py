@@ -98,3 +98,7 @@ def test_cells_are_broken_between_names_or_not_at_all():
     assert break_cells(columns, rows, 36) == rows
     assert break_cells(columns, rows, 35) == [("a-long-name", "VCPU=1,\nMEMORY_MB=2"), ("b", 5)]
     assert break_cells(columns, rows, 28) is None
+    # as those of the reference plugin are
+    assert break_cells(columns, [("a", {"VCPU": 1, "DISK_GB": 2})], 25) == [
+        ("a", "{'VCPU': 1,\n'DISK_GB': 2}")
+    ]
