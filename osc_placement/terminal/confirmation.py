@@ -18,7 +18,8 @@ def is_attended(stdin: TextIO | None, stderr: TextIO | None) -> bool:
 
 def confirm(question: str, stdin: TextIO, stderr: TextIO, advice: str = "") -> None:
     """Ask a question; raise PlacementError, which ends with an advice, unless the answer is yes."""
-    lines = wrap_for(stderr, f"{printable(question)} [y/N]")
+    # the answer begins behind a blank, in the same line
+    lines = wrap_for(stderr, f"{printable(question)} [y/N]", free=len(" yes"))
     print(*lines, sep="\n", end=" ", file=stderr, flush=True)
     if stdin.readline().strip().lower() not in ("y", "yes"):
         raise PlacementError("; ".join(filter(None, ("Nothing was changed: not confirmed", advice))))

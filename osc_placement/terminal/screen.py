@@ -88,10 +88,13 @@ def screen_of(stream: TextIO, *, brief: bool = False) -> Screen:
     return Screen(width, marks, paint, brief)
 
 
-def wrap_for(stream: TextIO, text: str) -> list[str]:
-    """Return the lines of a text on a stream, broken between words on a terminal; paths stay whole."""
+def wrap_for(stream: TextIO, text: str, *, free: int = 0) -> list[str]:
+    """Return the lines of a text on a stream, broken between words on a terminal; paths stay whole.
+
+    :param free: letters that have space at the end of each line
+    """
     width = screen_of(stream).width
-    return text.split("\n") if width is None else wrap_each(text, width, whole_words=True)
+    return text.split("\n") if width is None else wrap_each(text, width - free, whole_words=True)
 
 
 class _LineBreaks(logging.Formatter):

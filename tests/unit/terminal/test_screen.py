@@ -3,6 +3,7 @@
 
 import io
 
+from osc_placement.terminal.confirmation import confirm
 from osc_placement.terminal.screen import wrap_for
 
 
@@ -20,3 +21,11 @@ def test_a_text_is_broken_between_words_on_a_terminal_only(monkeypatch):
     text = "Plan these 2 again, and show the new plan?"
     assert wrap_for(Terminal(), text) == ["Plan these 2 again,", "and show the new", "plan?"]
     assert wrap_for(io.StringIO(), text) == [text]
+
+
+def test_question_leaves_space_for_the_answer_in_its_last_line(monkeypatch):
+    """A question of the width of the terminal would have it at the beginning of the next."""
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal = Terminal()
+    confirm("Change 12,0?", io.StringIO("yes\n"), terminal)
+    assert terminal.getvalue() == "Change 12,0?\n[y/N] "
