@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.plan import ABSENT, Change, count_providers
 from osc_placement.errors import PlacementError
+from osc_placement.terminal.lines import list_names
 
 if TYPE_CHECKING:
     from osc_placement.batch.plan import Plan
@@ -45,7 +46,7 @@ class DropsManaged(PlacementError):
     def __init__(self, dropped: Iterable[str]) -> None:
         self.dropped = frozenset(dropped)
         super().__init__(
-            f"it would lose {_list_names(sorted(dropped))}, which nova-compute reports; "
+            f"it would lose {list_names(sorted(dropped), _MOST_NAMES)}, which nova-compute reports; "
             "--yes-drop-managed does it all the same"
         )
 
@@ -86,9 +87,4 @@ def refuse_dropped(plan: Plan) -> None:
 def list_counts(counts: Counter[str]) -> str:
     """Return names with their numbers, the most frequent first; many are cut."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return _list_names([f"{name} ({number:,})" for name, number in ordered])
-
-
-def _list_names(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+    return list_names([f"{name} ({number:,})" for name, number in ordered], _MOST_NAMES)

@@ -24,6 +24,7 @@ from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.batch.plan import Change, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
+from osc_placement.terminal.lines import list_names
 
 #: the kind of a run that is a reshape, in the settings of its journal
 KIND: Final = "reshape"
@@ -304,10 +305,9 @@ def describe_moves(plan: ReshapePlan) -> str:
     name = plan.world.name
     told = [
         f"{move.resource_class}={move.amount} from {name(move.source)} to {name(move.target)}"
-        for move in plan.moves[:_FEW]
+        for move in plan.moves
     ]
-    more = [f"{len(plan.moves) - _FEW} more"] if len(plan.moves) > _FEW else []
-    return f"reshape {', '.join(told + more)}"
+    return f"reshape {list_names(told, _FEW)}"
 
 
 def changes_of(plan: ReshapePlan) -> tuple[Change, ...]:

@@ -13,6 +13,7 @@ from osc_placement import syntax
 from osc_placement.api.names import suggest_provider
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
+from osc_placement.terminal.lines import list_names
 
 #: placement has no list of aggregates; this one has those of resource providers with inventories
 SEE_AGGREGATES: Final = "see the aggregates with: openstack resource provider capacity --by aggregate"
@@ -146,9 +147,8 @@ class ProvidersMissing(PlacementError):
 
     def __init__(self, names: Sequence[str], known: Iterable[str] = ()) -> None:
         self.names = tuple(names)
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         super().__init__(
-            f"No resource provider has the name or UUID {', '.join(names[:5])}{more}"
+            f"No resource provider has the name or UUID {list_names(names, 5)}"
             f"{suggest_provider(names[:5], known)}; nothing was changed"
         )
 

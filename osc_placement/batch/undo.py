@@ -59,6 +59,7 @@ from osc_placement.batch.reshape import (
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
+from osc_placement.terminal.lines import list_names
 
 if TYPE_CHECKING:  # reading a journal needs the edit of an undo
     from osc_placement.batch.journal.run import Run
@@ -69,7 +70,7 @@ FORCE_HELPS: Final = "--force undoes the rest of what the run set there"
 FORCE_UNNEEDED: Final = "--force makes no difference: all that is left of the run is undone without it"
 _CHANGED: Final = "was changed since"
 #: names of refused providers that a message lists, and later runs
-_MOST_NAMES: Final = 10
+MOST_NAMES: Final = 10
 _MOST_LATER: Final = 3
 #: the words before the verb of a command on runs
 RUN: Final = "openstack resource provider batch run"
@@ -163,7 +164,7 @@ def describe_rests(names: Sequence[str], number: int, later: Sequence[tuple[str,
     """
     return (
         f"{len(names)} of {number} changes will be undone in part: what was set since"
-        f"{_name_later(len(names), later)} stays, on {list_names(names)}"
+        f"{_name_later(len(names), later)} stays, on {list_names(names, MOST_NAMES)}"
     )
 
 
@@ -171,10 +172,9 @@ def _name_later(number: int, later: Sequence[tuple[str, int]]) -> str:
     """Return the runs that set again what ``number`` changes had set, as `find_later` returns them."""
     if not later:
         return ""
-    runs = ", ".join(f"run {run_id} ({changed})" for run_id, changed in later[:_MOST_LATER])
-    more = f" and {len(later) - _MOST_LATER} more" if len(later) > _MOST_LATER else ""
+    runs = list_names([f"run {run_id} ({changed})" for run_id, changed in later], _MOST_LATER)
     others = number - sum(changed for _, changed in later)
-    return f" by {runs}{more}{f', {others} otherwise' if others > 0 else ''}"
+    return f" by {runs}{f', {others} otherwise' if others > 0 else ''}"
 
 
 def describe_rest(expected: ProviderState, now: ProviderState, step: Change | None = None) -> str:
@@ -263,13 +263,7 @@ def _describe_set_by_others(change: Change, now: ProviderState) -> tuple[list[st
 
 def name_refused(plan: Plan) -> str:
     """Return the names of some subjects whose changes a plan refuses, and how many more there are."""
-    return list_names([step.subject.name for step in plan.steps if step.uuid in plan.refused])
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return some of the names, and how many more there are."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return list_names([step.subject.name for step in plan.steps if step.uuid in plan.refused], MOST_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

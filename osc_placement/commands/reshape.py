@@ -42,6 +42,7 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import ProviderRecord
 from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.lines import list_names
 from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
 from osc_placement.terminal.screen import screen_of, tell, wrap_for, write_lines
 
@@ -196,9 +197,7 @@ class Reshape(ConfirmedCommand, ChangesLister):
 
 
 def _name_providers(world: World) -> str:
-    names = [provider.name for provider in world.providers.values()]
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return ", ".join(names[:_FEW]) + more
+    return list_names([provider.name for provider in world.providers.values()], _FEW)
 
 
 def _add_moves(parser: argparse.ArgumentParser) -> None:

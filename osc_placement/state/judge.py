@@ -9,7 +9,7 @@ the rest can be made.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from osc_placement.batch.plan import ABSENT, Change, CustomName, Plan, read_iden
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
+from osc_placement.terminal.lines import list_names
 
 #: how many names a refusal has
 _EXAMPLES: Final = 3
@@ -138,7 +139,10 @@ class _After:
                 yield change.uuid, WouldFail(f"it would be below itself, as its parent {name} is below it")
         for change in deleted:
             if below := children.get(change.uuid):
-                yield change.uuid, WouldFail(f"it has children that stay: {_list_some(below)}")
+                yield (
+                    change.uuid,
+                    WouldFail(f"it has children that stay: {list_names(sorted(below), _EXAMPLES)}"),
+                )
         yield from self._find_names_in_use()
         yield from self._find_claims_too_large()
 
@@ -171,7 +175,10 @@ class _After:
                 holders[name].append(provider)
         for change in deleted:
             if providers := holders[change.uuid]:
-                yield change.uuid, WouldFail(f"resource providers have it: {_list_some(providers)}")
+                yield (
+                    change.uuid,
+                    WouldFail(f"resource providers have it: {list_names(sorted(providers), _EXAMPLES)}"),
+                )
 
     def _inventories_of(self, uuid: str) -> Mapping[str, Inventory]:
         change = self._by_uuid.get(uuid)
@@ -222,9 +229,3 @@ class _After:
         if is_more and not inventory.has_room(amount, others):
             return f"{provider} has {inventory.capacity - others} {name} free, not {amount}"
         return ""
-
-
-def _list_some(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _EXAMPLES} more" if len(ordered) > _EXAMPLES else ""
-    return f"{', '.join(ordered[:_EXAMPLES])}{more}"

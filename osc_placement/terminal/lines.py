@@ -22,6 +22,12 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def list_names(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def cut(text: str, length: int) -> str:
     """Return a text without its end, if it is longer than this."""
     return text if len(text) <= length else text[: max(0, length - len(_CUT))] + _CUT

@@ -38,8 +38,9 @@ from osc_placement.batch.plan import (
     refuse_gone,
 )
 from osc_placement.batch.repeat import edits_of
-from osc_placement.batch.undo import list_names, redo_change
+from osc_placement.batch.undo import MOST_NAMES, redo_change
 from osc_placement.errors import PlacementError
+from osc_placement.terminal.lines import list_names
 from osc_placement.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ def describe_vain(moves: Iterable[Move], plan: Plan) -> str:
     changes = (
         "1 change that was planned is" if len(lost) == 1 else f"{len(lost):,} changes that were planned are"
     )
-    return f"{changes} left out ({reasons}): {list_names([name for name, _ in lost])}"
+    return f"{changes} left out ({reasons}): {list_names([name for name, _ in lost], MOST_NAMES)}"
 
 
 def _warn_of_excesses(step: Change, usages: Mapping[str, int]) -> list[str]:

@@ -62,6 +62,7 @@ from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import CUSTOM_PREFIX, PARTS
 from osc_placement.report.explain import describe_shortage, explain_cloud
 from osc_placement.syntax import NAME as VALID_NAME
+from osc_placement.terminal.lines import list_names
 
 NAME: Final = "flavors"
 TITLE: Final = "names of flavors, images and host aggregates"
@@ -271,9 +272,7 @@ class _Names:
             if not only or name in only:
                 present = ProviderState(identity=describe_identity(name))
                 asking = list(dict.fromkeys(subjects))
-                more = f" and {len(asking) - _EXAMPLES:,} more" if len(asking) > _EXAMPLES else ""
-                named = ", ".join(asking[:_EXAMPLES])
-                reason = f"{kind} asked for by {named}{more}{self._guess(kind, name)}"
+                reason = f"{kind} asked for by {list_names(asking, _EXAMPLES)}{self._guess(kind, name)}"
                 yield Change(CustomName(kind, name), absent, present, reason)
 
     def _guess(self, kind: Kind, name: str) -> str:

@@ -86,7 +86,7 @@ def test_the_moves_are_told_in_a_line():
     world = make_world({"a": Inventory(8), "b": None, "c": None, "d": None})
     moves = [vgpu("a", target, 2) for target in "bcd"]
     assert describe_moves(plan_reshape(world, moves[:1])) == "reshape VGPU=2 from a to b"
-    words = "reshape VGPU=2 from a to b, VGPU=2 from a to c, 1 more"
+    words = "reshape VGPU=2 from a to b, VGPU=2 from a to c and 1 more"
     assert describe_moves(plan_reshape(world, moves)) == words
 
 
