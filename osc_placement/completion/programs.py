@@ -56,9 +56,14 @@ def complete(line: Sequence[str], text: str) -> Answer:
     try:
         match os.path.basename(program):
             case "placement-migrate":
+                from osc_placement.migrate.main import list_access
                 from osc_placement.migrate.main import make_parser as make_migrate_parser
 
-                return Answer(_complete_arguments("", make_migrate_parser(), arguments, text))
+                parser = make_migrate_parser()
+                # every command accepts these, and its help does not list them
+                options = list_access(parser) if text.startswith("-") else {}
+                more = {name: told for name, told in options.items() if name.startswith(text)}
+                return Answer({**_complete_arguments("", parser, arguments, text), **more})
             case "placement-server":
                 from osc_placement.server.main import make_parser as make_server_parser
 

@@ -84,6 +84,7 @@ NOVA_EXIT_STATUSES: Final = (
     f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."
 )
 _RUN_HELP: Final = "ID of a run, or its beginning (see: placement-migrate run list)"
+_ACCESS: Final = "access to nova and placement"
 _ACCESS_NOTE: Final = (
     "--config-file, --neutron-db and the other options that 'placement-migrate --help' explains; they can "
     "stand before or after the command."
@@ -218,7 +219,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_access(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    access = parser.add_argument_group("access to nova and placement")
+    access = parser.add_argument_group(_ACCESS)
     access.add_argument(
         "--config-file",
         metavar="<file>",
@@ -284,6 +285,12 @@ def _add_access(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "600, or what timeout says in [placement], [neutron] and [ironic])",
     )
     return access
+
+
+def list_access(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """Return the options of access to nova and placement, with their help; `make_parser` made the parser."""
+    actions = next(group for group in parser._action_groups if group.title == _ACCESS)._group_actions
+    return {option: action.help or "" for action in actions for option in action.option_strings}
 
 
 def _accept_access(
