@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gate before each write of a run: its rate, pauses, stop and limit of failures. No requests.
 
-A control file steers a run while it goes; it is read again whenever it changed. Its last line that says one
-of these counts: ``rate 5`` (writes a second), ``rate none``, ``pause``, ``go``, ``stop``. A file with no such
-line, as after a mistyped one was written over the others, changes nothing: a paused run stays paused.
+A control file steers a run while it goes; it is read again whenever it changed. Its lines are obeyed in
+their order: ``rate 5`` (writes a second), ``rate none``, ``pause``, ``go``, ``stop``. What they do not say
+stays as it is, whether they are appended or written over others: only ``go`` ends a pause, and a rate lasts
+until the next.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _BURST: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The contents of a control file.
+    """What a control file has brought about.
 
-    :ivar rate: writes a second; 0 is as fast as possible, None is as before
-    :ivar unknown: the lines that say nothing of this, and are ignored
+    :ivar rate: writes a second; 0 is as fast as possible, None is the rate with which the run was started
+    :ivar unknown: the lines of the file that say nothing of this, and are ignored
     """
 
     rate: float | None = None
@@ -40,22 +41,22 @@ class Order:
     unknown: tuple[str, ...] = ()
 
 
-def parse_order(text: str, *, is_paused: bool = False) -> Order:
-    """Read a control file; later lines win.
+def parse_order(text: str, before: Order = Order()) -> Order:
+    """Read a control file: return what it makes of an order that held before.
 
-    ``is_paused`` stays as it is if no line says anything. A last line without a line end may be half written,
-    and is not counted as unknown. Empty lines and those that begin with ``#`` are comments.
+    A last line without a line end may be half written, and is not counted as unknown. Empty lines and those
+    that begin with ``#`` are comments.
     """
-    order, is_said = Order(), False
+    order = replace(before, unknown=())
     for line in text.splitlines(keepends=True):
         word, _, value = line.strip().lower().partition(" ")
         if word == "rate" and (rate := _parse_rate(value.strip())) is not None:
-            order, is_said = replace(order, rate=rate), True
+            order = replace(order, rate=rate)
         elif word in ("pause", "go", "stop"):
-            order, is_said = replace(order, is_paused=word == "pause", is_stopped=word == "stop"), True
+            order = replace(order, is_paused=word == "pause", is_stopped=word == "stop")
         elif word and not word.startswith("#") and line.endswith("\n"):
             order = replace(order, unknown=(*order.unknown, line.strip()))
-    return order if is_said else replace(order, is_paused=is_paused)
+    return order
 
 
 def _parse_rate(text: str) -> float | None:
@@ -179,7 +180,7 @@ class Gate:
             return
         self._seen = seen
         before = self._order
-        self._order = order = parse_order(text, is_paused=before.is_paused)
+        self._order = order = parse_order(text, before)
         for line in order.unknown:
             if line not in before.unknown:
                 self.on_event(

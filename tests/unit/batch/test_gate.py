@@ -92,13 +92,28 @@ def test_pause_lasts_until_the_control_file_ends_it(tmp_path):
     assert pauses == [True, False]
 
 
-@pytest.mark.parametrize("text", ["", "puase\n", "# later\n", "sto"])
-def test_a_paused_run_stays_paused_if_no_line_says_otherwise(text):
-    """A mistyped line that is written over the pause does not let a run write again."""
-    assert parse_order(text, is_paused=True).is_paused
+@pytest.mark.parametrize("text", ["", "puase\n", "# later\n", "sto", "rate 5\n"])
+def test_a_paused_run_stays_paused_until_a_line_says_otherwise(text):
+    """Whatever else is written over the pause, such as a mistyped line or a rate."""
+    paused = Order(is_paused=True)
+    assert parse_order(text, paused).is_paused
     assert not parse_order(text).is_paused
-    for line in ("go\n", "rate 5\n", "stop\n"):
-        assert not parse_order(text + "\n" + line, is_paused=True).is_paused
+    for line in ("go\n", "stop\n"):
+        assert not parse_order(text + "\n" + line, paused).is_paused
+
+
+def test_a_rate_lasts_until_the_next(tmp_path):
+    """A pause and its end that are written over it leave it, so that no rate changes without a message."""
+    control = tmp_path / "control"
+    told = []
+    gate = Gate(rate=7.0, control=control, on_event=told.append)
+    for text in ("rate 1000\n", "# a pause and its end\ngo\n", "rate none\n", "rate 500\n"):
+        gate._next_look = 0
+        control.write_text(text)
+        gate.wait()
+    assert told == ["Rate: 1000 a second.", "Rate: unlimited.", "Rate: 500 a second."]
+    assert parse_order("pause\n", Order(2.0)) == Order(2.0, is_paused=True)
+    assert parse_order("go\n", Order(2.0, is_paused=True)) == Order(2.0)
 
 
 def test_unknown_line_of_the_control_file_is_told_once(tmp_path):
