@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 #: seconds of work before a bar is drawn
 _QUIET_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
+#: seconds whose items count for the rate and the time that is left on a terminal
+_RECENT: Final = 5.0
 _INTERRUPTED: Final = 130
 _PAUSED: Final = "paused"
 _SHOW_CURSOR: Final = "\x1b[?25h"
@@ -51,6 +56,8 @@ class ProgressBar:
         self._notice = notice
         self._done = 0
         self._started = self._shown = time.monotonic()
+        #: when how many items were done, of the last seconds
+        self._recent = deque([(self._started, 0)])
         self._paused: float | None = None
         self._bar: Progress | None = None
 
@@ -71,19 +78,22 @@ class ProgressBar:
         """Count one item as done."""
         self._done += 1
         now = time.monotonic()
-        rate = self._done / max(now - self._started, 1e-9)
         if self._is_terminal:
+            self._recent.append((now, self._done))
+            while now - self._recent[1][0] > _RECENT:
+                self._recent.popleft()
             if self._bar is None and now - self._started > _QUIET_SECONDS:
                 for line in self._notice:
                     self._print(printable(line))
                 self._bar = self._draw()
             if self._bar is not None:
-                told = f"{rate:.0f}/s" if self._paused is None else _PAUSED
-                self._bar.update(self._bar.task_ids[0], completed=self._done, rate=told)
+                told, left = self._measure(now)
+                self._bar.update(self._bar.task_ids[0], completed=self._done, rate=told, left=left)
         elif self._stream is None or self._is_quiet:
             return
         elif now - self._shown >= _SECONDS_BETWEEN_LINES:
             self._shown = now
+            rate = self._done / max(now - self._started, 1e-9)
             left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
             total = f" of {self._total}" if self._total else ""
             print(
@@ -92,6 +102,17 @@ class ProgressBar:
                 flush=True,
             )
 
+    def _measure(self, now: float) -> tuple[str, str]:
+        """Return the rate and the time that is left, as the bar has them; empty so soon after a pause."""
+        if self._paused is not None:
+            return _PAUSED, ""
+        since, before = self._recent[0]
+        if now - since < _QUIET_SECONDS:
+            return "", ""
+        rate = (self._done - before) / max(now - since, 1e-9)
+        left = timedelta(seconds=math.ceil((self._total - self._done) / rate)) if self._total else ""
+        return f"{rate:.2g}/s" if rate < 10 else f"{rate:.0f}/s", str(left)
+
     def pause(self, is_paused: bool) -> None:
         """Show that the work is paused, or goes on; a pause does not count for the rate."""
         now = time.monotonic()
@@ -99,9 +120,10 @@ class ProgressBar:
             self._paused = now
         elif self._paused is not None:
             self._started += now - self._paused
+            self._recent = deque([(now, self._done)])
             self._paused = None
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], rate=_PAUSED if is_paused else "")
+            self._bar.update(self._bar.task_ids[0], rate=_PAUSED if is_paused else "", left="")
 
     def say(self, text: str) -> None:
         """Print a text, broken between words on a terminal, above the bar if one is drawn; thread-safe."""
@@ -126,11 +148,11 @@ class ProgressBar:
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
             progress.TextColumn("{task.fields[rate]}"),
-            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[left]}"),
             console=Console(file=self._stream),
             transient=True,
         )
-        bar.add_task(self._title, total=self._total, rate="")
+        bar.add_task(self._title, total=self._total, rate="", left="")
         bar.start()
         return bar
 

@@ -94,9 +94,9 @@ def test_notice_is_not_printed_without_a_bar(make_stream):
 
 
 def test_bar_says_paused_in_place_of_the_rate(at_once, monkeypatch):
-    """Also when what was under way ends; afterwards the pause does not count for the rate."""
+    """Also when what was under way ends. The rate is that of the last seconds, and none before a pause."""
     monkeypatch.setenv("TERM", "xterm")
-    clock = iter([0.0, 1.0, 1.0, 2.0, 102.0, 102.0])
+    clock = iter([0.0, 1.0, 1.0, 2.0, 102.0, 102.25, 103.0, 112.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     bar = ProgressBar("Changing", 4, None)
     bar.pause(False)
@@ -106,8 +106,10 @@ def test_bar_says_paused_in_place_of_the_rate(at_once, monkeypatch):
     bar.pause(True)
     bar.advance()
     bar.pause(False)
-    bar.advance()
-    assert rates == ["paused", "paused", "", "2/s"]
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.5)
+    for _ in range(3):
+        bar.advance()
+    assert rates == ["paused", "paused", "", "", "2/s", "0.11/s"]
 
 
 def test_say_prints_a_line_without_a_bar():
