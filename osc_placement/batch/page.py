@@ -24,7 +24,7 @@ from osc_placement.terminal.lines import (
     count_lines,
     fit,
     fit_commands,
-    fit_middle,
+    fit_heading,
     wrap,
     wrap_fact,
 )
@@ -237,7 +237,7 @@ class Page:
         """Return the summary of a plan or result; on a terminal a long heading is cut, never the totals."""
         if self.width is None:
             return self._take([heading + totals], _MOST_SUMMARY, "")
-        text = fit_middle(printable(heading), _MOST_SUMMARY, self.width, printable(totals))
+        text = fit_heading(printable(heading), _MOST_SUMMARY, self.width, printable(totals))
         return self._take([text], count_lines([text], self.width), "")
 
     def name_commands(self, commands: NextCommands) -> list[str]:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 _CUT: Final = "..."
+#: letters of a heading that has no more than the ID of a run that is undone
+_LEAST_HEADING: Final = len("undo of 20261126T164036-3c6886 ...)")
 #: a name, word or number with the comma or the blanks behind it; a comma within a number is a part of it
 _LIST_PART: Final = re.compile(r"(?:[^,\s]|,(?=\d))*(?:,(?!\d)\s*|\s+)|(?:[^,\s]|,(?=\d))+")
 _LABEL: Final = re.compile(r"[a-z]+: +")
@@ -141,24 +143,27 @@ def fit(texts: Sequence[str], most: int, width: int, more: str) -> list[str]:
     return [line for lines in wrapped for line in lines]
 
 
-def fit_middle(text: str, most: int, width: int, end: str = "") -> str:
-    """Return a text with its end; the text is without its middle if both take more than so many lines.
+def fit_heading(text: str, most: int, width: int, end: str = "") -> str:
+    """Return a heading with its end; words of the heading are left out if both take more than so many lines.
 
-    It is cut between words where it can be. The end stays whole: if it is long, the lines are more, and the
-    text takes up to half a line.
+    These are its last ones, as the first name the run; a parenthesis among the others is closed. The end
+    stays whole: if it is long, the lines are more, and the heading takes up to half a line or the ID of a run.
     """
     length = min(len(text), most * width)
-    least = min(length, width // 2)
-    while length > least and len(wrap(cut_middle(text, length) + end, width)) > most:
+    least = min(length, max(width // 2, _LEAST_HEADING))
+    while length > least and len(wrap(_cut_words(text, length) + end, width)) > most:
         length -= 1
-    shown = cut_middle(text, length)
-    if length < len(text):
-        last = length // 2
-        start, rest = shown[: -last - len(_CUT)], shown[-last:]
-        start = f"{start.rpartition(' ')[0]} " if " " in start else start
-        rest = f" {rest.partition(' ')[2]}" if " " in rest else rest
-        shown = start + _CUT + rest
-    return shown + end
+    return _cut_words(text, length) + end
+
+
+def _cut_words(text: str, length: int) -> str:
+    """Return a text without its last words, if it is longer than this; a parenthesis is closed."""
+    # a blank comes before the dots, and a parenthesis behind them
+    start = text[: max(0, length - len(_CUT) - 2)]
+    if len(text) <= length or " " not in start:
+        return cut(text, length)
+    start = start if text[len(start)] == " " else start.rpartition(" ")[0]
+    return f"{start} {_CUT}{')' if start.count('(') > start.count(')') else ''}"
 
 
 def align(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -10,7 +10,7 @@ from osc_placement.terminal.lines import (
     cut,
     cut_middle,
     fit,
-    fit_middle,
+    fit_heading,
     wrap,
     wrap_each,
     wrap_fact,
@@ -51,16 +51,17 @@ def test_error_is_broken_between_words_but_not_in_its_command():
     assert wrap_each(f"see: {command}", 80) == [f"see: {command}"]
 
 
-def test_middle_is_left_out_of_more_words_than_lines():
-    """The end is as whole as the beginning."""
-    text = fit_middle("undo of a run " + "with words " * 30 + "- 50 applied", 2, 40)
-    assert len(wrap(text, 40)) == 2
-    assert text.startswith("undo of a run")
-    assert text.endswith("- 50 applied")
-    assert {*text.split()} == {*["undo", "of", "a", "run", "with", "words", "...", "-", "50", "applied"]}
-    assert fit_middle("one two", 1, 40) == "one two"
-    assert fit_middle("one two " * 9, 1, 40, ": 50 applied").endswith(" two : 50 applied")
-    assert fit_middle("one two", 1, 10, ": 50 applied, 3 failed") == "...wo: 50 applied, 3 failed"
+def test_last_words_of_a_heading_are_left_out_before_its_end():
+    """The first name the run; what follows is whole."""
+    heading = "undo of 20261126T164036-3c6886 (inventory set VCPU:reserved=2 MEMORY_MB:reserved=16384)"
+    end = ": 48 resource providers to change, 2 unchanged"
+    shown = fit_heading(heading, 2, 60, end)
+    assert shown == f"undo of 20261126T164036-3c6886 (inventory set ...){end}"
+    assert len(wrap(shown, 60)) == 2
+    # whatever the end
+    assert fit_heading(heading, 2, 60, end * 3) == f"undo of 20261126T164036-3c6886 ...{end * 3}"
+    assert fit_heading("one two", 1, 40) == "one two"
+    assert fit_heading("one two", 1, 10, ": 50 applied, 3 failed") == "on...: 50 applied, 3 failed"
 
 
 def test_last_line_says_how_many_are_left_out():
