@@ -45,6 +45,16 @@ EXIT_PARTIAL: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 
+#: what a change may be about
+Kind = Literal["resource class", "trait", "resource provider", "consumer"]
+PLURALS: Final[Mapping[Kind, str]] = {
+    "resource class": "resource classes",
+    "trait": "traits",
+    "resource provider": "resource providers",
+    "consumer": "consumers",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CustomName:
     """A custom trait or resource class, of which a change says whether it exists."""
@@ -240,6 +250,20 @@ class Change:
         return is_new and bool(self.after.identity)
 
     @property
+    def kind(self) -> Kind:
+        """Return what kind of thing it is about."""
+        if isinstance(self.subject, CustomName):
+            return self.subject.kind
+        return "consumer" if isinstance(self.subject, Consumer) else "resource provider"
+
+    @property
+    def is_deletion(self) -> bool:
+        """Return whether all of it is deleted; a consumer is, when nothing is allocated to it any more."""
+        if isinstance(self.subject, Consumer):
+            return bool(self.before.allocations) and self.after.allocations == {}
+        return self.after.identity == ABSENT != self.before.identity
+
+    @property
     def uuid(self) -> str:
         """Return the UUID of the provider or consumer."""
         return self.subject.uuid
@@ -347,8 +371,11 @@ class Plan:
 
     @property
     def question(self) -> str:
-        """Return the question by which the plan is confirmed."""
-        return f"{'Change' if self._is_about_providers else 'Make'} {self.count(len(self.changes))}?"
+        """Return the question by which the plan is confirmed; it names what is deleted."""
+        verb = "Change" if self._is_about_providers else "Make"
+        gone = Counter(step.kind for step in self.changes if step.is_deletion)
+        deleting = f", deleting {count_things(gone)}" if gone else ""
+        return f"{verb} {self.count(len(self.changes))}{deleting}?"
 
     @property
     def heading(self) -> str:
@@ -566,6 +593,14 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
 def count_changes(number: int) -> str:
     """Return a number of changes in words."""
     return f"{number:,} change{'' if number == 1 else 's'}"
+
+
+def count_things(numbers: Mapping[Kind, int]) -> str:
+    """Return numbers of things in words."""
+    counts = [
+        f"{number:,} {kind if number == 1 else PLURALS[kind]}" for kind, number in numbers.items() if number
+    ]
+    return ", ".join(counts) or "nothing"
 
 
 def count_providers(number: int) -> str:

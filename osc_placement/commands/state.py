@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,16 @@ from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import SEE_ALL, Page
-from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
+from osc_placement.batch.plan import (
+    APPLY,
+    EXIT_DONE,
+    EXIT_PARTIAL,
+    PLURALS,
+    Kind,
+    Plan,
+    count_providers,
+    count_things,
+)
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
@@ -28,7 +37,7 @@ from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
 from osc_placement.state import read
 from osc_placement.state.description import describe_leftover, describe_plan
-from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply, plan_run
+from osc_placement.state.plan import ApplyPlan, Leftover, plan_apply, plan_run
 from osc_placement.state.results import ApplyReport, list_refusals, list_results
 from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
@@ -408,20 +417,4 @@ def summarize(plan: ApplyPlan, report: ApplyReport) -> Iterable[str]:
         if unchanged:
             counts.append(f"{unchanged} unchanged")
         if counts:
-            yield f"{_PLURALS[kind]}: {', '.join(counts)}"
-
-
-_PLURALS: Final[Mapping[Kind, str]] = {
-    "resource class": "resource classes",
-    "trait": "traits",
-    "resource provider": "resource providers",
-    "consumer": "consumers",
-}
-
-
-def count_things(numbers: Mapping[Kind, int]) -> str:
-    """Return numbers of things in words."""
-    counts = [
-        f"{number} {kind if number == 1 else _PLURALS[kind]}" for kind, number in numbers.items() if number
-    ]
-    return ", ".join(counts) or "nothing"
+            yield f"{PLURALS[kind]}: {', '.join(counts)}"

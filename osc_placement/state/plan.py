@@ -23,6 +23,7 @@ from osc_placement.batch.plan import (
     CustomName,
     Decision,
     Facet,
+    Kind,
     Plan,
     ProviderState,
     UncheckedEdit,
@@ -33,8 +34,6 @@ from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.errors import PlacementError
 from osc_placement.model import UNKNOWN_TYPE, Provider, is_same_ratio
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, find_places
-
-Kind = Literal["resource class", "trait", "resource provider", "consumer"]
 
 #: the state of a provider before it is created
 _NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset())

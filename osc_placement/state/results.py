@@ -7,14 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from osc_placement.api.consumer import Consumer
 from osc_placement.api.retry import is_permanent
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
     EXIT_PARTIAL,
     Change,
-    CustomName,
+    Kind,
     Outcome,
     Plan,
     Report,
@@ -22,7 +21,6 @@ from osc_placement.batch.plan import (
     read_identity,
 )
 from osc_placement.errors import OutcomeUnknown, is_outcome_unknown
-from osc_placement.state.plan import Kind
 
 Done = Literal["created", "updated", "deleted", "unchanged", "refused", "failed", "unknown", "skipped"]
 #: results of things that were tried and are not known to have succeeded
@@ -96,12 +94,10 @@ def list_refusals(plan: Plan) -> list[StepResult]:
 
 def _name(step: Change) -> tuple[Kind, str]:
     """Return the kind and the name of what a step is about."""
-    subject = step.subject
-    if isinstance(subject, Consumer):
-        return "consumer", subject.name
-    if isinstance(subject, CustomName):
-        return subject.kind, subject.name
-    return "resource provider", read_identity(step.after.identity)[0] or subject.name
+    name = step.subject.name
+    if step.kind == "resource provider":
+        name = read_identity(step.after.identity)[0] or name
+    return step.kind, name
 
 
 def _result_of(step: Change, outcome: Outcome) -> StepResult:

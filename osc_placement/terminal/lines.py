@@ -147,7 +147,7 @@ def fit_heading(text: str, most: int, width: int, end: str = "") -> str:
     """Return a heading with its end; words of the heading are left out if both take more than so many lines.
 
     These are its last ones, as the first name the run; a parenthesis among the others is closed. The end
-    stays whole: if it is long, the lines are more, and the heading takes up to half a line or the ID of a run.
+    stays whole: if it is long, the lines are more, and the heading takes half a line, or has the ID of a run.
     """
     length = min(len(text), most * width)
     least = min(length, max(width // 2, _LEAST_HEADING))

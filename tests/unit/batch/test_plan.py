@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import (
     ABSENT,
@@ -49,6 +50,21 @@ def test_steps_come_in_the_order_of_the_readings():
     assert [step.subject.name for step in plan.changes] == ["c"]
     assert [step.subject.name for step in plan.unchanged] == ["b"]
     assert list(plan.unreadable) == ["a"]
+
+
+def test_the_question_names_what_is_deleted():
+    """Where a run created things, its undo deletes them."""
+    name = describe_identity("p", None)
+    new, gone = (
+        Change(Provider("p", "p", 1), *(ProviderState(identity=each) for each in identities))
+        for identities in ((ABSENT, name), (name, ABSENT))
+    )
+    trait = Change(CustomName("trait", "CUSTOM_A"), gone.before, gone.after)
+    holdings = [ProviderState(allocations=held) for held in ({"p": {"VCPU": 1}}, {})]
+    consumers = [Change(Consumer(each, {}), *holdings) for each in "cd"]
+    plan = Plan(EDIT, (gone, *consumers, trait, new), is_staged=True)
+    assert plan.question == "Make 5 changes, deleting 1 resource provider, 2 consumers, 1 trait?"
+    assert Plan(EDIT, (new,), is_staged=True).question == "Make 1 change?"
 
 
 def test_the_summary_counts_everything():

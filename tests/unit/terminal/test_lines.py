@@ -61,7 +61,7 @@ def test_last_words_of_a_heading_are_left_out_before_its_end():
     # whatever the end
     assert fit_heading(heading, 2, 60, end * 3) == f"undo of 20261126T164036-3c6886 ...{end * 3}"
     assert fit_heading("one two", 1, 40) == "one two"
-    assert fit_heading("one two", 1, 10, ": 50 applied, 3 failed") == "on...: 50 applied, 3 failed"
+    assert fit_heading("x" * 99, 1, 40, ": 50 applied, 3 failed") == f"{'x' * 33}...: 50 applied, 3 failed"
 
 
 def test_last_line_says_how_many_are_left_out():
