@@ -64,8 +64,9 @@ def stop_writing(tmp_path):
     """A function that sends a signal while a run is writing, and waits for the end; what was printed."""
 
     def stop(process, number):
-        wait_until(lambda: any(tmp_path.glob("state/osc-placement/runs/*.jsonl")))
-        time.sleep(2.5)  # of the writes, one may begin each second
+        # of the writes, one may begin each second
+        runs = tmp_path / "state/osc-placement/runs"
+        wait_until(lambda: any('"record":"outcome"' in run.read_text() for run in runs.glob("*.jsonl")))
         process.send_signal(number)
         return process.communicate(timeout=30)
 
