@@ -304,7 +304,8 @@ def draw_table(
     if width is not None and measure_table(columns, cells) > width:
         drawn = break_cells(columns, cells, width)
     if drawn is None:
-        return list_records(columns, cells, width or 0)
+        # each begins with a name, and a page has few lines
+        return list(filter(None, list_records(columns, cells, width or 0)))
     table = PrettyTable(columns, align="l")
     table.add_rows([list(row) for row in drawn])
     return table.get_string().split("\n")
