@@ -487,6 +487,14 @@ class Report:
         return all(outcome.untouched or outcome.result is Result.UNCHANGED for outcome in self.outcomes)
 
     @property
+    def wrote_nothing(self) -> bool:
+        """Return whether this attempt wrote nothing; one before it may have, if the run is resumed."""
+        return all(
+            outcome.untouched or outcome.refused or outcome.result is Result.UNCHANGED
+            for outcome in self.outcomes
+        )
+
+    @property
     def is_refused(self) -> bool:
         """Return whether a resume would be refused again, as things are.
 
@@ -538,7 +546,7 @@ class Report:
         """Return what was done, without numbers."""
         if not self.outcomes:
             return f"Nothing to do: {self.plan.edit.title}"
-        is_vain = self.is_untouched and self.exit_status != EXIT_DONE
+        is_vain = self.wrote_nothing and self.exit_status != EXIT_DONE
         return f"{'Nothing was changed: ' if is_vain else ''}{self.plan.edit.title}"
 
     @property

@@ -32,7 +32,7 @@ from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, describe_hidden, wrap_fact
 from osc_placement.terminal.screen import tell
-from osc_placement.terminal.values import OtherName, read_positive
+from osc_placement.terminal.values import OtherName, read_count, read_positive
 
 LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
@@ -111,13 +111,18 @@ def add_force_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_delete_options(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the IDs of runs to delete, and ``--older-than`` in place of them."""
+    """Add the IDs of runs to delete, and ``--last`` and ``--older-than`` in place of them."""
     parser.add_argument("run", metavar="<run>", nargs="*", help=help)
+    parser.add_argument(
+        "--last",
+        action="store_true",
+        help="In place of IDs: the run that was started last for this cloud; its ID is printed",
+    )
     parser.add_argument(
         "--older-than",
         metavar="<days>",
-        type=read_positive,
-        help="Delete the runs for this cloud that were started more than this many days ago",
+        type=read_count,
+        help="Delete the runs for this cloud that were started more than this many days ago, 0 for all",
     )
 
 
@@ -129,8 +134,8 @@ def check_choice(options: argparse.Namespace) -> None:
 
 def check_deletion(options: argparse.Namespace) -> None:
     """Raise UsageError unless it is said in one way which runs to delete."""
-    if bool(options.run) == bool(options.older_than):
-        raise UsageError("Give either IDs of runs or --older-than")
+    if sum((bool(options.run), options.last, options.older_than is not None)) != 1:
+        raise UsageError("Give either IDs of runs, --last or --older-than")
 
 
 # lists
@@ -156,7 +161,7 @@ class RunList:
                 run.header.edit.title,
                 run.header.selection,
                 run.changes,
-                run.whole,
+                run.applied,
                 run.failed,
                 run.header.server,
                 run.header.started,
@@ -169,9 +174,9 @@ class RunList:
         """Return lines with whole IDs; those of undone runs lose their middle before a column is left out.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise, and then how many changes failed, were
-        refused, or were done in part; the last line says so unless the numbers of those applied do. A cloud
-        has the address without ``http://``.
+        is left out wherever what a run did would be cut otherwise, and then how many changes failed or were
+        refused; the last line says so unless the numbers of those applied do. A cloud has the address without
+        ``http://``, and the last line has it if there is one only.
         """
         if not self.runs:
             return []
@@ -180,15 +185,19 @@ class RunList:
                 run.header.id,
                 f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
                 _state_of(run, self.undone),
-                f"{run.whole:,}" if run.whole == run.changes else f"{run.whole:,}/{run.changes:,}",
-                f"{run.failed + run.partial:,}",
+                # what a run that is done has not applied needed no change
+                f"{run.applied:,}" + (f"/{run.changes:,}" if run.failed or run.state != "done" else ""),
+                f"{run.failed:,}",
                 cut(printable(run.header.server.partition("://")[2]), max(24, width // 4)),
             ]
             for run in self.runs
         ]
         heads = ["id", "started (UTC)", "state", "applied", "not done", "cloud"]
-        left_out = {5} if not with_clouds else {1, 3, 4} if width < _WIDE else set()
-        is_shown = {3: True, 4: any(run.failed or run.partial for run in self.runs)}
+        clouds = {run.header.server for run in self.runs} if with_clouds else set()
+        left_out = {5} if len(clouds) < 2 else {1, 3, 4} if width < _WIDE else set()
+        # what failed is the rest of what was applied, where nothing is pending
+        is_rest = all(run.failed in (0, run.changes - run.applied) for run in self.runs)
+        is_shown = {3: True, 4: not is_rest}
         left_out |= set() if is_shown[4] else {4}
         taken = _measure(heads, rows, left_out)
         whats = [
@@ -206,11 +215,7 @@ class RunList:
             if 4 not in left_out and taken + max(map(len, map(printable, shortened))) > width:
                 left_out.add(4)
                 taken = _measure(heads, rows, left_out)
-        # what is not done is the rest of what was applied, where nothing is pending
-        if 3 not in left_out and all(
-            run.failed + run.partial in (0, run.changes - run.whole) for run in self.runs
-        ):
-            is_shown[4] = False
+        is_shown[4] = is_shown[4] or (3 in left_out and any(run.failed for run in self.runs))
         hidden = [heads[number] for number in (3, 4) if number in left_out and is_shown[number]]
         told = describe_hidden(hidden)
         lines = align(
@@ -224,7 +229,8 @@ class RunList:
             ],
             width,
         )
-        return [*lines, *([told] if hidden else [])]
+        lines += [told] if hidden else []
+        return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
 
     def describe(self, width: int) -> list[str]:
         """Return all that is known of each run: a line for each fact, and an empty line between runs."""
@@ -236,8 +242,8 @@ class RunList:
                 # a change of which it is not known whether it was made counts in `describe_run` alone
                 run.state if undone is None else _join_states(run.state, undone, run.applied),
                 [
-                    f"{run.whole:,} of {run.changes:,} applied",
-                    *([f"{run.partial:,} {IN_PART}"] if run.partial else []),
+                    f"{run.applied:,} of {run.changes:,} applied",
+                    *([f"{run.partial:,} of them {IN_PART}"] if run.partial else []),
                     *([f"{run.failed:,} failed or refused"] if run.failed else []),
                 ],
                 ended=run.ended,
@@ -302,21 +308,26 @@ def describe_run(run: Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
     counts = Counter(run.word_of(change) or "without a result" for change in run.intents.values())
-    numbers = [f"{counts.pop(Result.APPLIED, 0):,} of {len(run.intents):,} applied"]
+    counts.pop(Result.APPLIED, 0)
+    numbers = [f"{run.applied:,} of {len(run.intents):,} applied"]
+    numbers += [f"{partial:,} of them {IN_PART}"] if (partial := counts.pop(IN_PART, 0)) else []
     numbers += [f"{number:,} {result}" for result, number in sorted(counts.items())]
     return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
 
 
-def advise_to_override(run: Run, command: str) -> list[str]:
-    """Return a line with the command that makes changes that were refused unless an option is given, if any.
+def advise_to_resume(run: Run, command: str) -> list[str]:
+    """Return a line with the command that makes what is left of a run, which may need an option, if any does.
 
     :param command: the words before the verb of a command on runs
     """
+    if run.is_running:
+        return []
+    resume = f"{command} resume {run.header.id}"
     errors = (ending.error for ending in run.endings.values())
     options = sorted({found[1] for error in errors if (found := _OVERRIDE.search(error))})
-    if not options or run.is_running:
-        return []
-    return [f"To make the refused changes all the same: {command} resume {run.header.id} {' '.join(options)}"]
+    if options:
+        return [f"To make the refused changes all the same: {resume} {' '.join(options)}"]
+    return [f"To make the changes that are left: {resume}"] if run.state == "unfinished" else []
 
 
 def _list_facts(header: Header, state: str, numbers: Sequence[str], *, ended: str = "") -> list[str]:
@@ -352,7 +363,10 @@ def _join_states(state: str, undone: Undone, most: int) -> str:
     """
     if undone.is_whole:
         return f"undone {undone.runs}"
-    told = f"{undone.state}: {undone.number:,} of {most:,}, {undone.runs}"
+    told = f"{undone.state}: {undone.number:,} of {most:,}"
+    if partial := min(undone.partial, most - undone.number):
+        told = f"{undone.state}: {undone.number + partial:,} of {most:,}, {partial:,} of them {IN_PART}"
+    told += f", {undone.runs}"
     return told if state == "done" else f"{state}; {told}"
 
 
@@ -419,7 +433,9 @@ def delete_runs(
     chosen: list[str] = []
     deleted: set[str] = set()
     undoable, ended, unfinished = _count_undoable()
-    for named in options.run or _find_older(options.older_than, identify_server(), complain):
+    if options.last:
+        options.run = [read_chosen(options, identify_server, stderr, command).id]
+    for named in options.run or _find_older(options.older_than or 0, identify_server(), complain):
         try:
             with telling_list(command):
                 chosen.append(journal.complete_id(named))
@@ -435,7 +451,7 @@ def delete_runs(
             left = f"{'' if is_known else 'at least '}{count_changes(lost)} can still be undone"
         else:
             left = "nothing is left to undo" if is_known else "it is not known what was changed"
-        pending = len(unfinished.intersection(chosen))
+        pending = sum(_can_be_resumed(run_id, command) for run_id in unfinished.intersection(chosen))
         resume = ""
         if pending:
             resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
@@ -453,7 +469,7 @@ def delete_runs(
     status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
     lost = sum(undoable.get(run_id, 0) for run_id in deleted)
     warning = f"; {count_changes(lost)} can no longer be undone" if lost else ""
-    if options.older_than:
+    if options.older_than is not None:
         print(f"{_count_runs(len(deleted))} deleted{warning}", file=stdout)
     elif deleted:
         what = f"run {deleted.pop()}" if len(deleted) == 1 else _count_runs(len(deleted))
@@ -464,8 +480,8 @@ def delete_runs(
 def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
     """Return how many changes of each run are not undone, by its ID, and the IDs of runs.
 
-    These are the runs that ended, and those that are unfinished, which can be resumed. What a run that is
-    running, or whose process died, changed besides is not in its journal.
+    These are the runs that ended, and those with changes that are pending, failed or were refused. What a run
+    that is running, or whose process died, changed besides is not in its journal.
     """
     runs = [run for run in journal.read_summaries() if isinstance(run, Summary)]
     undone = find_undone(runs)
@@ -474,8 +490,16 @@ def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
         counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
     whole = {run_id for run_id, found in undone.items() if found.is_whole}
     ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
-    unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished")
+    unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
     return counts, frozenset(whole | ended), unfinished
+
+
+def _can_be_resumed(run_id: str, command: str) -> bool:
+    """Return whether a resume would make a change that is left of a run."""
+    try:
+        return bool(advise_to_resume(journal.read(run_id), command))
+    except JournalError:
+        return False
 
 
 def _count_runs(number: int) -> str:
@@ -570,7 +594,7 @@ def name_next_commands(
     commands = {"show": f"{show} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE and not report.is_refused:
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
-    if can_be_undone or not report.is_untouched:
+    if can_be_undone or not report.wrote_nothing:
         commands["undo"] = f"{change} undo {run_id}"
     left = describe_left(report, undoes, change)
     return NextCommands(", ".join(filter(None, (run_id, title))), commands, left)

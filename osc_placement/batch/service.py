@@ -465,7 +465,7 @@ def _warn_of_resume(plan: Plan, run: Run, undone: Undone | None, command: str) -
     made = "none of these changes again"
     if plan.changes:
         made = "the changes that it had not made, and none that was undone"
-    undos = [undo for undo, number in undone.parts if number] or [undone.by]
+    undos = [part.id for part in undone.writing] or [undone.by]
     first = ", beginning with the last undo" if len(undos) > 1 else ""
     warning = (
         f"Run {run.header.id} was {undone.state} {undone.runs}; its resume makes {made}; to make them "

@@ -22,7 +22,7 @@ from osc_placement.batch.run_commands import (
     add_failed_only_option,
     add_force_option,
     add_list_options,
-    advise_to_override,
+    advise_to_resume,
     check_choice,
     check_deletion,
     delete_runs,
@@ -125,7 +125,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         if parsed_args.watch is not None:
             self.begin_page()
         if parsed_args.formatter == self.formatter_default:
-            facts = describe_run(run) + advise_to_override(run, RUN)
+            facts = describe_run(run) + advise_to_resume(run, RUN)
             is_narrow = is_terminal(self.app.stdout)
             write_lines(self.app.stdout, self.page.tell(facts) if is_narrow else facts)
         self.page.name_providers(run.intents.values())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Edit, Result
 from osc_placement.errors import PlacementError
@@ -109,11 +109,6 @@ class Summary:
     partial: int = 0
     ended: str = ""
 
-    @property
-    def whole(self) -> int:
-        """Return how many changes were applied, and not in part only."""
-        return self.applied - self.partial
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -205,32 +200,54 @@ class Run:
         return Summary(self.header, self.state, *numbers, "" if self.is_running else self.ended)
 
 
+class UndonePart(NamedTuple):
+    """What one run undid of another: so many changes whole, and so many in part."""
+
+    id: str
+    whole: int
+    partial: int = 0
+
+    @property
+    def numbers(self) -> str:
+        """Return the numbers in words."""
+        told = [f"{self.whole:,}"] if self.whole or not self.partial else []
+        return ", ".join([*told, *([f"{self.partial:,} {IN_PART}"] if self.partial else [])])
+
+
 @dataclass(frozen=True, slots=True)
 class Undone:
     """What later runs undid of a run.
 
     :ivar by: ID of the last run that undid something of it, or all of it if one did
     :ivar is_whole: whether nothing of it is left to undo
-    :ivar parts: IDs of the runs that undid something of it, the first first, each with the number of changes
-        that it undid whole
+    :ivar parts: the runs that undid something of it, the first first
     """
 
     by: str
     is_whole: bool
-    parts: tuple[tuple[str, int], ...]
+    parts: tuple[UndonePart, ...]
 
     @property
     def number(self) -> int:
-        """Return how many changes are undone."""
-        return sum(number for _, number in self.parts)
+        """Return how many changes are undone whole."""
+        return sum(part.whole for part in self.parts)
+
+    @property
+    def partial(self) -> int:
+        """Return how many changes at most are undone in part."""
+        return max(part.partial for part in self.parts)
+
+    @property
+    def writing(self) -> list[UndonePart]:
+        """Return the runs that undid something, and did not only find it undone."""
+        return [part for part in self.parts if part.whole or part.partial]
 
     @property
     def runs(self) -> str:
         """Return the runs in words; if several undid changes, each with their number."""
-        named = [(run_id, number) for run_id, number in self.parts if number]
-        if len(named) < 2:
+        if len(self.writing) < 2:
             return f"by run {self.by}"
-        return "by " + " and ".join(f"run {run_id} ({number:,})" for run_id, number in named)
+        return "by " + " and ".join(f"run {part.id} ({part.numbers})" for part in self.writing)
 
     @property
     def state(self) -> str:
@@ -266,7 +283,7 @@ def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:
         if number == 0 and not (run.partial or is_whole):
             continue
         by = run.header.id
-        parts: tuple[tuple[str, int], ...] = ((run.header.id, number),)
+        parts: tuple[UndonePart, ...] = (UndonePart(run.header.id, number, run.partial),)
         if more:
             by = by if is_whole and not more.is_whole else more.by
             is_whole, parts = is_whole or more.is_whole, parts + more.parts

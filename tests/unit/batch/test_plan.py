@@ -67,6 +67,15 @@ def test_the_question_names_what_is_deleted():
     assert Plan(EDIT, (new,), is_staged=True).question == "Make 1 change?"
 
 
+def test_resume_in_which_all_is_refused_has_changed_nothing():
+    """The run may have written before, so that its changes are not untouched."""
+    change = plan_change(EDIT, Provider("p", "p", 1), ProviderState(traits=frozenset()))
+    refused = Plan(EDIT, (change,), refused={"p": PlacementError("no")}, goes_on=True)
+    report = Report(refused, (refused.end_untried(change),))
+    assert (report.is_untouched, report.wrote_nothing) == (False, True)
+    assert report.heading == "Nothing was changed: trait add A"
+
+
 def test_the_summary_counts_everything():
     """What changes, what does not and why, and what could not be read."""
     plan = make_plan(EDIT, [reading("c"), unreadable("a"), reading("b", "A")])

@@ -24,7 +24,7 @@ from osc_placement.batch.page import (
 )
 from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
 from osc_placement.batch.run_commands import (
-    advise_to_override,
+    advise_to_resume,
     delete_runs,
     describe_left,
     describe_run,
@@ -117,31 +117,29 @@ def test_long_list_says_when_runs_ended_and_how_many_changes_are_undone(runs):
     assert f"state:     {state_of(run)}" in listed
 
 
-def test_list_of_runs_has_failures_where_there_are_any(runs):
-    """A list without any has no column of zeros, and one of all clouds has no space at 80 columns."""
+def add_cloud(listed):
+    """Return a list of runs with the last one for another cloud as well."""
+    last = listed.runs[-1]
+    header = dataclasses.replace(last.header, server="http://other.test/placement")
+    return dataclasses.replace(listed, runs=[*listed.runs, dataclasses.replace(last, header=header)])
+
+
+def test_list_of_runs_has_whole_ids_beside_what_was_applied(runs):
+    """What failed is the rest of what was applied, so that it has no column."""
     run = runs.set_ratio(4.0)
     server = journal.identify_server(SERVER)
-    assert "not done" not in read_list(server, None, pytest.fail).draw(80, with_clouds=False)[0]
     runs.touch(9.0, "b", "c")
     runs.undo(run)
-    head, _, undo = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
-    assert head.split()[-5:] == ["state", "applied", "not", "done", "what"]
-    assert undo.split()[1:5] == ["partly", "done", "1/3", "2"]
-    start, end = undo.rpartition("undo of ")[2].split("...")
-    assert (run.startswith(start), end, len(undo) <= 80) == (True, run[-len(end) :], True)
-    assert run.rpartition("-")[2] in end
-    head, _, undo = read_list(server, None, pytest.fail).draw(70, with_clouds=False)
-    assert head.split()[-3:] == ["state", "applied", "what"]
-    assert undo.split()[1:4] == ["partly", "done", "1/3"]
-    head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
-    assert head.split()[-5:] == ["state", "applied", "not", "done", "what"]
-    assert undo.split()[1:5] == ["partly", "done", "1/3", "2"]
-    found = read_list(server, None, pytest.fail)
-    assert "not done" not in found.draw(80, with_clouds=True)[0]
+    for width in (80, 90):
+        head, _, undo = read_list(server, None, pytest.fail).draw(width, with_clouds=False)
+        assert head.split()[-3:] == ["state", "applied", "what"]
+        assert undo.split()[1:4] == ["partly", "done", "1/3"]
+        assert undo.endswith(f"undo of {run}")
+    found = add_cloud(read_list(server, None, pytest.fail))
     assert found.draw(80, with_clouds=True)[-1] == "Not shown: applied, not done (--long shows them)"
     assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-3:]}")
-    assert "not done" in found.draw(120, with_clouds=True)[0]
-    assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed or refused")
+    assert "applied" in found.draw(120, with_clouds=True)[0]
+    assert "changes:   1 of 3 applied, 2 failed or refused" in found.describe(80)
 
 
 def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs):
@@ -223,12 +221,12 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert plan.totals == f": 3 resource providers to change (1 in part: {told})"
     undo = runs.undo(run, force=True)
     assert list_states() == [("partly undone", undo), ("partly done", "")]
-    assert state_of(run) == f"partly undone: 2 of 3, by run {undo}"
-    assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 in part"
+    assert state_of(run) == f"partly undone: 3 of 3, 1 of them in part, by run {undo}"
+    assert describe_run(journal.read(undo))[-1] == "changes:   3 of 3 applied, 1 of them in part"
     listed = read_list(None, None, pytest.fail)
-    assert "changes:   2 of 3 applied, 1 in part" in listed.describe(200)
-    assert listed.draw(200, with_clouds=False)[-1].split()[4:8] == ["partly", "done", "2/3", "1"]
-    assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 2, 0)]
+    assert "changes:   3 of 3 applied, 1 of them in part" in listed.describe(200)
+    assert listed.draw(200, with_clouds=False)[-1].split()[4:7] == ["partly", "done", "3/3"]
+    assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 3, 0)]
     (row,) = [row for row in rows_of_run(journal.read(undo)) if row.is_incomplete]
     told = f"{told}: VCPU:reserved=2"
     assert (row.change.subject.name, row.result, row.reason) == ("b", "in part", told)
@@ -536,10 +534,14 @@ def test_list_leaves_out_the_time_before_it_cuts_what_a_run_did(runs):
 def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
     """What a run did needs the space."""
     runs.set_ratio(2.0)
-    lines = read_list(None, None, print).draw(80, with_clouds=True)
+    listed = read_list(None, None, print)
+    lines = add_cloud(listed).draw(80, with_clouds=True)
     assert lines[1].endswith("  placement.test/placement  ratio set VCPU=2.0")
-    assert lines[2:] == ["Not shown: applied (--long shows it)"]
+    assert lines[3:] == ["Not shown: applied (--long shows it)"]
     assert max(map(len, lines)) <= 80
+    head, line, last = listed.draw(80, with_clouds=True)
+    assert ("applied" in head, line.split()[-4:]) == (True, ["3", "ratio", "set", "VCPU=2.0"])
+    assert last == f"All of them are for {SERVER}"
 
 
 def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
@@ -559,18 +561,42 @@ def test_run_with_changes_that_an_option_allows_has_the_command_that_makes_them(
     plan = make_plan(edit, read_with(runs.cloud)(runs.cloud.providers, edit.facets))
     plan = service.judge_capacity(runs.cloud, plan)
     run = journal.read(record(runs.cloud, journal.state_directory(), plan).stem)
-    (line,) = advise_to_override(run, "batch run")
+    (line,) = advise_to_resume(run, "batch run")
     command = f"batch run resume {run.header.id} --allow-overcommitted"
     assert line == f"To make the refused changes all the same: {command}"
-    assert advise_to_override(dataclasses.replace(run, is_running=True), "batch run") == []
-    assert advise_to_override(journal.read(runs.set_ratio(16.0)), "batch run") == []
+    assert advise_to_resume(dataclasses.replace(run, is_running=True), "batch run") == []
+    assert advise_to_resume(journal.read(runs.set_ratio(16.0)), "batch run") == []
+    asked = []
+    delete(run.header.id, confirm=asked.append)
+    assert asked[0].startswith(f"Delete run {run.header.id}, which can still be resumed, and of which ")
 
 
-def delete(*run_ids, confirm=lambda _question: None):
+def test_unfinished_run_has_the_command_that_resumes_it(runs):
+    """As one has that was refused something; a run that is done has none."""
+    run = journal.read(runs.set_ratio(4.0))
+    assert advise_to_resume(run, "batch run") == []
+    died = dataclasses.replace(run, endings={})
+    (line,) = advise_to_resume(died, "batch run")
+    assert line == f"To make the changes that are left: batch run resume {run.header.id}"
+
+
+def test_run_that_found_a_change_made_is_not_listed_as_if_one_was_missing(runs):
+    """A resume finds what the run had written when it was killed."""
+    runs.set_ratio(4.0)
+    found = read_list(journal.identify_server(SERVER), None, pytest.fail)
+    (run,) = found.runs
+    for state, failed, told in (("done", 0, "2"), ("unfinished", 0, "2/3"), ("partly done", 1, "2/3")):
+        summary = dataclasses.replace(run, applied=2, failed=failed, state=state)
+        listed = dataclasses.replace(found, runs=[summary]).draw(200, with_clouds=False)
+        assert f" {state.ljust(5)}  {told} " in listed[1]
+
+
+def delete(*run_ids, confirm=lambda _question: None, last=False, older_than=None):
     """Delete runs; return what is said of it."""
     err = io.StringIO()
-    options = SimpleNamespace(run=run_ids, older_than=None)
-    assert delete_runs(options, pytest.fail, pytest.fail, confirm, None, err, "batch run") == 0
+    options = SimpleNamespace(run=run_ids, last=last, older_than=older_than)
+    server = journal.identify_server(SERVER)
+    assert delete_runs(options, lambda: server, pytest.fail, confirm, err, err, "batch run") == 0
     return err.getvalue()
 
 
@@ -591,6 +617,16 @@ def test_runs_are_deleted_when_that_is_confirmed(runs):
         "Delete 2 runs, of which 6 changes can still be undone?",
     ]
     assert len(list_states()) == 2
+
+
+def test_the_last_run_and_all_runs_can_be_deleted(runs):
+    """A terminal is told which run is the last; no age is that of every run that has begun."""
+    for ratio in (4.0, 2.0, 5.0):
+        last = runs.set_ratio(ratio)
+    told = delete(last=True)
+    assert told.startswith(f"Last run: {last}, ratio set VCPU=5.0\nDeleted run {last}; ")
+    assert delete(older_than=1).startswith("0 runs deleted")
+    assert delete(older_than=0).startswith("2 runs deleted; ")
 
 
 def test_question_before_a_deletion_says_that_a_run_can_be_resumed(runs):

@@ -20,6 +20,7 @@ from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal import file
 from osc_placement.batch.journal.checksum import chain_line, read_sum
 from osc_placement.batch.journal.record import parse
+from osc_placement.batch.journal.run import UndonePart
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_PARTIAL, Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
@@ -540,9 +541,9 @@ def test_what_undos_undid_is_counted_as_far_as_it_is_undone(tmp_path):
         return journal.Summary(replace(header, id=run, undoes=undoes), state, 50, applied, 50 - applied)
 
     runs = [make("1", None, "done", 50), make("2", "1", "partly done", 40)]
-    assert journal.find_undone(runs) == {"1": journal.Undone("2", False, (("2", 40),))}
+    assert journal.find_undone(runs) == {"1": journal.Undone("2", False, (UndonePart("2", 40),))}
     runs.append(make("3", "1", "unfinished", 3))
-    both = journal.Undone("3", False, (("2", 40), ("3", 3)))
+    both = journal.Undone("3", False, (UndonePart("2", 40), UndonePart("3", 3)))
     assert journal.find_undone(runs) == {"1": both}
     assert (both.number, both.runs) == (43, "by run 2 (40) and run 3 (3)")
     refused = make("4", "1", "refused", 0)
@@ -550,17 +551,21 @@ def test_what_undos_undid_is_counted_as_far_as_it_is_undone(tmp_path):
     part = make("4", "2", "partly done", 15)
     undone = journal.find_undone([*runs, part])
     assert undone == {
-        "1": journal.Undone("3", False, (("2", 25), ("3", 3))),
-        "2": journal.Undone("4", False, (("4", 15),)),
+        "1": journal.Undone("3", False, (UndonePart("2", 25), UndonePart("3", 3))),
+        "2": journal.Undone("4", False, (UndonePart("4", 15),)),
     }
     assert {each.state for each in undone.values()} == {"partly undone"}
     whole = make("5", "1", "done", 7)
     undone = journal.find_undone([*runs, refused, whole])["1"]
-    assert undone == journal.Undone("5", True, (("2", 40), ("3", 3), ("5", 7)))
+    assert undone == journal.Undone("5", True, (UndonePart("2", 40), UndonePart("3", 3), UndonePart("5", 7)))
     partly = replace(make("4", "1", "partly done", 7), partial=5)
     assert journal.find_undone([*runs, partly])["1"] == journal.Undone(
-        "4", False, (("2", 40), ("3", 3), ("4", 2))
+        "4", False, (UndonePart("2", 40), UndonePart("3", 3), UndonePart("4", 2, 5))
     )
+    only_parts = replace(partly, partial=7)
+    told = journal.find_undone([*runs, only_parts])["1"]
+    assert (told.number, told.partial) == (43, 7)
+    assert told.runs == "by run 2 (40) and run 3 (3) and run 4 (7 in part)"
     part_of_whole = make("6", "5", "partly done", 2)
     assert journal.find_undone([*runs, whole, part_of_whole])["1"].is_whole is False
 
