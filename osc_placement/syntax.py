@@ -76,7 +76,7 @@ def parse_inventory_value(resource_class: str, field: str, text: str) -> int | f
         return parse_ratio(text, what)
     quantity = _QUANTITY.fullmatch(text)
     if quantity is None or quantity[3] != "%":
-        return parse_amount(resource_class, text, what, or_else=" or a percentage" * (field == "reserved"))
+        return parse_amount(resource_class, text, what, may_be_share=field == "reserved")
     if field != "reserved":
         raise UsageError(f"{what} must be a number, not {text!r}: only reserved is a share of the total")
     share = Percent(f"{quantity[1]}.{quantity[2]}" if quantity[2] else quantity[1])
@@ -85,13 +85,13 @@ def parse_inventory_value(resource_class: str, field: str, text: str) -> int | f
     return share
 
 
-def parse_amount(resource_class: str, text: str, what: str = "", *, or_else: str = "") -> int:
+def parse_amount(resource_class: str, text: str, what: str = "", *, may_be_share: bool = False) -> int:
     """Read an amount of a class: a number, or ``16GB`` of memory or disk.
 
     A class whose name ends in ``_MB`` or ``_GB`` is counted in mebibytes or gibibytes.
 
     :param what: names the amount in the error; by default it is the amount of the class
-    :param or_else: what the value may be in place of an amount, for the error
+    :param may_be_share: whether the value may be a percentage in place of an amount, for the error
     """
     what = what or f"Amount of {resource_class}"
     quantity = _QUANTITY.fullmatch(text)
@@ -100,7 +100,8 @@ def parse_amount(resource_class: str, text: str, what: str = "", *, or_else: str
     whole, decimals, unit = quantity[1], quantity[2] or "", quantity[3]
     own_unit = resource_class.rpartition("_")[2]
     if own_unit not in ("MB", "GB"):
-        raise UsageError(f"{what} must be a number without a unit{or_else}, not {text!r}")
+        expected = f"a number{' or a percentage such as 10%' if may_be_share else ''}"
+        raise UsageError(f"{what} must be {expected}, not {text!r}, as {resource_class} has no unit")
     if unit not in _POWERS:
         raise UsageError(f"{what} must have the unit MB, GB, TB, PB or none, not {text!r}")
     denominator: int = 10 ** len(decimals) * 1024 ** _POWERS[own_unit]

@@ -34,9 +34,15 @@ def test_inventories_are_read_in_order_and_a_later_value_wins():
         ("VCPU=abc", "total of VCPU must be a whole number, not 'abc'"),
         ("VCPU=1.5", "total of VCPU must be a whole number, not '1.5'"),
         ("VCPU=1_000", "total of VCPU must be a whole number, not '1_000'"),
-        ("VCPU=16GB", "total of VCPU must be a number without a unit, not '16GB'"),
-        ("VCPU:reserved=4x", "reserved of VCPU must be a number without a unit or a percentage, not '4x'"),
-        ("CUSTOM_LICENSE=2TB", "total of CUSTOM_LICENSE must be a number without a unit, not '2TB'"),
+        ("VCPU=16GB", "total of VCPU must be a number, not '16GB', as VCPU has no unit"),
+        (
+            "VCPU:reserved=4GB",
+            "reserved of VCPU must be a number or a percentage such as 10%, not '4GB', as VCPU has no unit",
+        ),
+        (
+            "CUSTOM_LICENSE=2TB",
+            "total of CUSTOM_LICENSE must be a number, not '2TB', as CUSTOM_LICENSE has no unit",
+        ),
         (
             "MEMORY_MB:reserved=16G",
             "reserved of MEMORY_MB must have the unit MB, GB, TB, PB or none, not '16G'",

@@ -160,7 +160,7 @@ def test_a_wrong_value_is_told_with_its_place(modules, client):
         ({"inventories": {"CUSTOM_NVM": 8}}, "create_missing: true creates it"),
         ({"inventories": {"VCPU": {"total": -1}}}, "inventories.VCPU.total: must be from 1 to"),
         ({"inventories": {"VCPU": {"total": "many"}}}, "must be a whole number, not 'many'"),
-        ({"inventories": {"VCPU": {"total": "16GB"}}}, "must be a number without a unit, not '16GB'"),
+        ({"inventories": {"VCPU": {"total": "16GB"}}}, "must be a number, not '16GB', as VCPU has no unit"),
         ({"inventories": {"VCPU": {"reserved": "10%"}}}, "inventories.VCPU: the key 'total' is missing"),
         (
             {"inventories": {"VCPU": {"totl": 8}}},

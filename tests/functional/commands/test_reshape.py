@@ -371,7 +371,7 @@ def test_reshape_replans_after_a_concurrent_claim(client, host):
         (
             ("--from", "a", "--to", "b", "--resource", "VGPU=4GB"),
             2,
-            "Amount of VGPU must be a number without a unit, not '4GB'",
+            "Amount of VGPU must be a number, not '4GB', as VGPU has no unit",
         ),
         (("--from", "a", "--to", "b", "--resource", "VGPU"), 2, "must be of the form VGPU=4"),
         (("--from", "a", "--to", "b", "--resource", "VGPU=0"), 2, "must be at least 1"),
