@@ -136,8 +136,10 @@ def parse_ratios(texts: Iterable[str]) -> dict[str, float]:
     for text in texts:
         resource_class, separator, number = text.partition("=")
         if not (separator and NAME.fullmatch(resource_class) and number):
-            hosts = "" if separator else "; resource providers are selected by options, such as --name"
-            raise UsageError(f"An allocation ratio must be of the form VCPU=4.0, not {text!r}{hosts}")
+            hint = "" if separator else "; resource providers are selected by options, such as --name"
+            if number and NAME.fullmatch(resource_class.upper()):
+                hint = f"; the names of resource classes are in capitals: {text.upper()}"
+            raise UsageError(f"An allocation ratio must be of the form VCPU=4.0, not {text!r}{hint}")
         ratio = parse_ratio(number, f"Allocation ratio of {resource_class}")
         if not 0 < ratio <= MAX_RATIO:
             raise UsageError(

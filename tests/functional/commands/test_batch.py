@@ -180,8 +180,13 @@ MISTAKES = {
     "too large": ((*RATIO, "VCPU=1e39"), 2, "at most 3.40282e+38, not 1e39"),
     "no value": ((*RATIO, "VCPU"), 2, "must be of the form VCPU=4.0, not 'VCPU'"),
     "a host": ((*RATIO, "h1"), 2, "not 'h1'; resource providers are selected by options, such as --name"),
+    "no number": ((*RATIO, "VCPU="), 2, "must be of the form VCPU=4.0, not 'VCPU='\n"),
     "no class": ((*RATIO, "=4"), 2, "must be of the form VCPU=4.0, not '=4'"),
-    "lower case": ((*RATIO, "vcpu=4"), 2, "must be of the form VCPU=4.0, not 'vcpu=4'"),
+    "lower case": (
+        (*RATIO, "vcpu=4"),
+        2,
+        "not 'vcpu=4'; the names of resource classes are in capitals: VCPU=4",
+    ),
     "twice": ((*RATIO, "VCPU=1", "VCPU=2"), 2, "Allocation ratio of VCPU is given twice"),
     "a class that none has": (
         (*RATIO, "PGPU=4"),
