@@ -13,11 +13,13 @@ from osc_placement import syntax
 from osc_placement.api.names import suggest_provider
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
-from osc_placement.terminal.lines import list_names
+from osc_placement.terminal.lines import cut, list_names
 
 #: placement has no list of aggregates; this one has those of resource providers with inventories
 SEE_AGGREGATES: Final = "see the aggregates with: openstack resource provider capacity --by aggregate"
 _SEE_PROVIDERS: Final = "see what there is with: openstack resource provider list"
+#: how much of a name is shown that no provider has; a file that is no list of names has long lines
+_SHOWN: Final = 60
 _COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
@@ -147,8 +149,9 @@ class ProvidersMissing(PlacementError):
 
     def __init__(self, names: Sequence[str], known: Iterable[str] = ()) -> None:
         self.names = tuple(names)
+        told = list_names([cut(name, _SHOWN) for name in names], 5)
         super().__init__(
-            f"No resource provider has the name or UUID {list_names(names, 5)}"
+            f"No resource provider has the name or UUID {told}"
             f"{suggest_provider(names[:5], known)}; nothing was changed"
         )
 

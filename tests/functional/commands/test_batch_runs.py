@@ -125,6 +125,9 @@ def test_providers_are_read_from_a_file_or_standard_input(openstack, rack):
     result = openstack.run(*command, "-", text="nobody\n")
     assert (result.status, result.out) == (1, "")
     assert result.err == "No resource provider has the name or UUID nobody; nothing was changed\n"
+    # as of a file that is no list of names
+    result = openstack.run(*command, "-", text=f"{'x' * 61}\n{'y' * 60}\n")
+    assert f" {'x' * 57}..., {'y' * 60}; nothing was changed\n" in result.err
     name = f"{rack.aggregate[:8]}-host1"
     mistyped = openstack.run(*command, "-", text=f"{name}x\n").err
     assert f" or UUID {name}x (is it {name}" in mistyped
