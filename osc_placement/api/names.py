@@ -16,15 +16,24 @@ if TYPE_CHECKING:
 
 #: how similar a known name must be to be suggested, from 0 to 1
 _SIMILARITY: Final = 0.75
+#: how many names are suggested in place of one
+_MOST: Final = 3
 _NUMBER: Final = re.compile(r"[0-9]+")
 
 
 def suggest(names: Iterable[str], known: Iterable[str]) -> str:
-    """Return `` (is it A or B?)`` with the known names that are similar to these; empty if there are none."""
+    """Return `` (is it A or B?)`` with the known names that are similar to these; empty if there are none.
+
+    Of a name that up to three others begin with, these are suggested: DISK_GB for DISK.
+    """
     import difflib
 
     known = list(known)
-    near = {found for name in names for found in difflib.get_close_matches(name, known, 3, _SIMILARITY)}
+    near: set[str] = set()
+    for name in names:
+        similar = difflib.get_close_matches(name, known, _MOST, _SIMILARITY)
+        longer = [other for other in known if other.startswith(f"{name}_")]
+        near.update(similar or (longer if len(longer) <= _MOST else ()))
     return _ask(near)
 
 
@@ -42,8 +51,8 @@ def suggest_provider(names: Iterable[str], known: Iterable[str]) -> str:
         numbers.setdefault(_read_numbers(name), []).append(name)
     near: set[str] = set()
     for name in names:
-        same = difflib.get_close_matches(name, numbers.get(_read_numbers(name), ()), 3, _SIMILARITY)
-        near.update(same or sorted(other for other in known if other.startswith(name))[:3])
+        same = difflib.get_close_matches(name, numbers.get(_read_numbers(name), ()), _MOST, _SIMILARITY)
+        near.update(same or sorted(other for other in known if other.startswith(name))[:_MOST])
     return _ask(near)
 
 

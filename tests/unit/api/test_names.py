@@ -24,11 +24,17 @@ TRAITS = {"traits": ["HW_NUMA_ROOT", "CUSTOM_GOLD"]}
         (["HW_NUMA_ROT"], " (is it HW_NUMA_ROOT?)"),
         (["HW_NUMA_ROT", "CUSTOM_GLD"], " (is it CUSTOM_GOLD or HW_NUMA_ROOT?)"),
         (["NOTHING_LIKE_IT"], ""),
+        (["HW"], " (is it HW_NUMA_ROOT?)"),
     ],
 )
-def test_suggest_names_similar_ones_only(names, guess):
-    """A name that resembles nothing gets no suggestion."""
+def test_suggest_names_similar_and_longer_ones_only(names, guess):
+    """A name that resembles nothing, and with which none begins, gets no suggestion."""
     assert suggest(names, TRAITS["traits"]) == guess
+
+
+def test_suggest_names_no_longer_ones_if_they_are_many():
+    """With HW begin hundreds of traits."""
+    assert suggest(["HW"], [f"HW_FEATURE_{number}" for number in range(4)]) == ""
 
 
 def test_unknown_traits_are_told_with_similar_names():
