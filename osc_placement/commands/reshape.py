@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.api.names import require_classes
 from osc_placement.batch import journal, service
 from osc_placement.batch.page import SEE_CHANGES, rows_of_plan, rows_of_report
 from osc_placement.batch.plan import Report
@@ -170,7 +171,12 @@ class Reshape(ConfirmedCommand, ChangesLister):
         for move in moves:
             concerned[move.source] = concerned.get(move.source, frozenset()) | {move.resource_class}
         read = functools.partial(read_world, self.client, tuple(providers), concerned)
-        plan = plan_reshape(read(), moves, pins)
+        world = read()
+        lacking = dict.fromkeys(
+            move.resource_class for move in moves if move.resource_class not in world.inventories[move.source]
+        )
+        require_classes(self.client, lacking, in_query=True)
+        plan = plan_reshape(world, moves, pins)
         task = Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves, pins))
         return Job(task.steps, _name_providers(plan.world), KIND, True, task)
 

@@ -295,6 +295,23 @@ def test_reshape_that_does_not_fit_changes_nothing(openstack, host):
     assert host.totals() == [8, None, None]
 
 
+@pytest.mark.parametrize(
+    ("resource", "message"),
+    [
+        ("DISK=2", "The server does not know the resource class DISK (is it DISK_GB?); see: openstack "),
+        ("DISK_GB=2", " has none of DISK_GB, 2 cannot be moved from it\n"),
+    ],
+)
+def test_reshape_of_a_class_that_is_not_there_says_whether_there_is_such_a_class(
+    openstack, host, resource, message
+):
+    """A mistyped class is told with those that are similar."""
+    target = f"{host.name}-gpu0"
+    result = openstack.run(*RESHAPE, "--from", host.name, "--to", target, "--resource", resource, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert message in result.err
+
+
 def test_reshape_asks_on_a_terminal(openstack, host):
     """What would move is shown before the question, and not again. No leaves everything as it is."""
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="n\n")
