@@ -321,7 +321,7 @@ def test_reshape_asks_on_a_terminal(openstack, host):
     assert f"+{host.name}-gpu0:VGPU=3" in plan
     assert "5 changes to make" in plan
     assert "Nothing was changed: not confirmed" in shown
-    assert "Move the inventory and the allocations of 2 consumers? [y/N]" in shown
+    assert "Move the inventory and the allocations of 2 consumers?\n[y/N]" in shown
     assert host.totals() == [8, None, None]
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="y\n")
     assert (status, shown.count(f"+{host.name}-gpu0:VGPU=3")) == (0, 1)
