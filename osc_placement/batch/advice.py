@@ -75,6 +75,7 @@ def advise(
     # those about single providers last: a terminal shows the first
     warnings = [
         *_warn_of_ratios(plan, aggregates),
+        *_warn_of_additions(plan),
         *(f"{each.name}: {excess}" for each in allowed.values() for excess in each.excesses),
     ]
     return replace(
@@ -120,6 +121,24 @@ def refuse_each_dropped(plan: Plan) -> Plan:
     """Return the plan that keeps traits that nova-compute reports, and refuses the changes that drop some."""
     found = {step.uuid: DropsManaged(dropped) for step in plan.changes if (dropped := find_dropped(step))}
     return replace(plan, refused={**plan.refused, **found}, keeps_managed=True)
+
+
+def _warn_of_additions(plan: Plan) -> Iterator[str]:
+    """Warn of classes that some of the providers have and that a total adds to the others.
+
+    Not where a run is resumed: it may have added them itself.
+    """
+    if plan.goes_on or not isinstance(plan.edit, InventoryEdit):
+        return
+    for name, fields in plan.edit.fields.items():
+        steps = [step for step in plan.steps if step.before.inventories is not None]
+        lacking = sum(name not in (step.before.inventories or ()) for step in steps)
+        if "total" in fields and 0 < lacking < len(steps):
+            of_all = f"of {len(steps):,} {'has' if lacking == 1 else 'have'}"
+            yield (
+                f"{count_providers(lacking)} {of_all} no inventory of {name} and would get one with "
+                f"{name}:total={fields['total']}"
+            )
 
 
 def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:

@@ -8,7 +8,16 @@ import pytest
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
 from osc_placement.batch.capacity import find_excesses
-from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
+from osc_placement.batch.inventory import InventoryEdit
+from osc_placement.batch.plan import (
+    ABSENT,
+    Change,
+    Plan,
+    ProviderState,
+    Reading,
+    describe_identity,
+    make_plan,
+)
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider
 
@@ -51,6 +60,32 @@ def test_a_staged_plan_is_judged_by_what_its_consumers_leave(steps, used, warnin
     plan = Plan(Recorded("undo", ()), steps, is_staged=True)
     advised = advise(plan, {"p": {"VCPU": used}}, allow_overcommitted=True)
     assert list(advised.warnings) == ([f"p: VCPU would be {warning}"] if warning else [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "having", "lacking", "number"),
+    [
+        ({"total": 4}, 2, 1, "1 resource provider of 3 has"),
+        ({"total": 4}, 1, 2, "2 resource providers of 3 have"),
+        ({"total": 4}, 0, 2, None),
+        ({"total": 4}, 2, 0, None),
+        ({"reserved": 4}, 2, 1, None),
+    ],
+)
+def test_a_total_that_adds_inventories_to_some_providers_is_warned_of(fields, having, lacking, number):
+    """As for VCPU=4 in place of VCPU:reserved=4; where all get an inventory, that is what is wanted."""
+    kinds = ["old"] * having + ["new"] * lacking
+    readings = [
+        Reading(
+            Provider(f"p{each}", f"p{each}", 1),
+            ProviderState({"VCPU": Inventory(8)} if kind == "old" else {}),
+        )
+        for each, kind in enumerate(kinds)
+    ]
+    plan = make_plan(InventoryEdit({"VCPU": fields}), readings)
+    told = f"{number} no inventory of VCPU and would get one with VCPU:total=4"
+    assert advise(plan, {}).warnings == ((told,) if number else ())
+    assert advise(replace(plan, goes_on=True), {}).warnings == ()
 
 
 def test_a_consumer_that_is_not_changed_leaves_what_it_holds():
