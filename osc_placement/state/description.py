@@ -4,32 +4,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from osc_placement.batch.difference import describe_difference
-from osc_placement.state.plan import ApplyPlan, ConsumerStep, Leftover, ProviderStep
+from osc_placement.batch.difference import count_differences, describe_difference
+from osc_placement.state.plan import ApplyPlan, ConsumerStep, Leftover, ProviderStep, plan_run
 
 
 def describe_plan(plan: ApplyPlan, most: int | None = None) -> Iterator[str]:
     """Yield a line for each change: ``+`` for what is added, ``-`` for what goes, ``~`` for what changes.
 
     :param most: how many lines are few; if there are more, resource providers with the same change, and
-        consumers with the same change, are described once, with their number
+        consumers with the same change, are described once, with their number. If these are still more, and
+        differ in few ways, each difference is a line with its number
     """
     lines = [*_describe(plan)]
-    yield from lines if most is None or len(lines) <= most else _describe(plan, is_grouped=True)
+    yield from lines if most is None or len(lines) <= most else _describe(plan, few=most)
 
 
-def _describe(plan: ApplyPlan, *, is_grouped: bool = False) -> Iterator[str]:
+def _describe(plan: ApplyPlan, *, few: int | None = None) -> Iterator[str]:
     for name in plan.resource_classes:
         yield f"+ resource class {name}"
     for name in plan.traits:
         yield f"+ trait {name}"
     providers = [_describe_provider(step) for level in plan.levels for step in level]
     consumers = [_describe_consumer(step) for step in plan.consumers]
-    if is_grouped:
-        yield from _describe_groups(providers, "{} {:,} resource providers, such as {}")
-        yield from _describe_groups(consumers, "{} allocations of {:,} consumers, such as {}")
+    if few is not None:
+        groups = [
+            *_describe_groups(providers, "{} {:,} resource providers, such as {}"),
+            *_describe_groups(consumers, "{} allocations of {:,} consumers, such as {}"),
+        ]
+        steps = replace(plan, resource_classes=(), traits=(), leftover=Leftover())
+        counts = count_differences(plan_run(steps, "").changes)
+        are_counted = len(groups) > few and len(counts) < sum(not line.startswith(" ") for line in groups)
+        yield from (f"{number:>9,}  {text}" for number, text in counts) if are_counted else groups
     else:
         for change in (*providers, *consumers):
             yield change.heading

@@ -124,6 +124,32 @@ def test_many_providers_with_the_same_change_are_described_once():
     ]
 
 
+def test_many_changes_that_differ_in_few_ways_are_counted():
+    """As of nested providers, each of which has another parent."""
+    host, node = {"COMPUTE_NODE"}, {"HW_CPU_X86_AVX"}
+    entries = [
+        entry
+        for name in ("a", "b", "c", "d")
+        for entry in (
+            ProviderEntry(name, state=ProviderState(traits=frozenset(host))),
+            ProviderEntry(f"{name}-numa", parent=name, state=ProviderState(traits=frozenset(node))),
+        )
+    ]
+    plan = plan_apply(Document(providers=tuple(entries)), EMPTY)
+    assert list(describe_plan(plan, 10)) == [
+        "        8  created",
+        "        4  +COMPUTE_NODE",
+        "        4  +HW_CPU_X86_AVX",
+    ]
+    # groups that are few enough have names
+    assert list(describe_plan(plan, 14))[:4] == [
+        "+ 4 resource providers, such as a",
+        "    + COMPUTE_NODE",
+        "+ resource provider a-numa",
+        "    + parent a",
+    ]
+
+
 def test_a_name_that_another_provider_has_is_refused():
     """Before the first write, with both UUIDs."""
     document = Document(providers=(ProviderEntry("a", "new-uuid"),))
