@@ -28,7 +28,7 @@ from osc_placement.terminal.lines import (
     wrap,
     wrap_fact,
 )
-from osc_placement.terminal.tables import break_cells, list_records, measure_table
+from osc_placement.terminal.tables import draw_cells
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
@@ -296,19 +296,8 @@ def draw_table(
     rows: Sequence[Row], columns: Sequence[str], width: int | None, names: Mapping[str, str]
 ) -> list[str]:
     """Return the lines of a table that fits a width, or a line for each cell where it would break a name."""
-    # PERF: commands without a table need not load it
-    from prettytable import PrettyTable
-
-    columns, cells = make_table(rows, columns, names)
-    drawn: Sequence[Sequence[str]] | None = cells
-    if width is not None and measure_table(columns, cells) > width:
-        drawn = break_cells(columns, cells, width)
-    if drawn is None:
-        # each begins with a name, and a page has few lines
-        return list(filter(None, list_records(columns, cells, width or 0)))
-    table = PrettyTable(columns, align="l")
-    table.add_rows([list(row) for row in drawn])
-    return table.get_string().split("\n")
+    # records each begin with a name, and a page has few lines
+    return list(filter(None, draw_cells(*make_table(rows, columns, names), width)))
 
 
 def make_table(

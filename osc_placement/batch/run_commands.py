@@ -32,7 +32,7 @@ from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut, cut_middle, describe_hidden, wrap_fact
 from osc_placement.terminal.screen import tell
-from osc_placement.terminal.values import OtherName, read_count, read_positive
+from osc_placement.terminal.values import OtherName, read_number, read_positive
 
 LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
@@ -121,7 +121,7 @@ def add_delete_options(parser: argparse.ArgumentParser, help: str) -> None:
     parser.add_argument(
         "--older-than",
         metavar="<days>",
-        type=read_count,
+        type=read_number,
         help="Delete the runs for this cloud that were started more than this many days ago, 0 for all",
     )
 

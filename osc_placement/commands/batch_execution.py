@@ -53,7 +53,7 @@ from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
-from osc_placement.terminal.tables import LinesColumn
+from osc_placement.terminal.tables import LinesColumn, draw_cells, show_cell
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
@@ -132,7 +132,14 @@ class ChangesLister(TextLister):
             self.text = self.page.describe(rows, is_plan=is_plan, more=more)
             return (), ()
         if parsed_args.columns:
-            return columns, make_cells()
+            given = (parsed_args.sort_columns, parsed_args.fit_width, parsed_args.max_width)
+            picked = [number for number, name in enumerate(columns) if name in parsed_args.columns]
+            if any(given) or not picked:
+                return columns, make_cells()
+            # cliff would break cells within names
+            cells = [[str(show_cell(row[number])) for number in picked] for row in make_cells()]
+            self.text = draw_cells([columns[number] for number in picked], cells, self.page.width)
+            return (), ()
         names, cells = make_table(sort_rows(rows), SHORT_COLUMNS, self.page.names)
         return names, [tuple(map(LinesColumn, row)) for row in cells]
 

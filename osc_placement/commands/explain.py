@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from osc_placement import microversion
@@ -23,6 +23,7 @@ from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
 from osc_placement.report.explain import explain_cloud, explain_tree, roots_of_candidates
 from osc_placement.report.read import read_cloud
+from osc_placement.terminal.screen import is_terminal, tell
 from osc_placement.terminal.values import add_concurrency_option
 
 COLUMNS: Final = ("group", "constraint", "removed", "left")
@@ -86,7 +87,8 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
             if left:
                 number = len(self._ask(cloud, params))
                 rows.append(("", _TOGETHER, len(left) - number, number))
-            return COLUMNS, rows
+            self._is_vain = not rows[-1][-1]
+            return self._drop_group(parsed_args, COLUMNS, rows)
         uuid = base.resolve_provider(self.client, parsed_args.host)
         sharing = self.client.list_providers(required=[SHARING_TRAIT])
         trees = [document.get("root_provider_uuid") or document["uuid"] for document in sharing]
@@ -105,7 +107,25 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         if all(one.met for one in verdicts):
             answered = self._ask(cloud, params)
             rows.append(("", _TOGETHER, _yes_or_no(root.uuid in answered), ""))
-        return HOST_COLUMNS, rows
+        return self._drop_group(parsed_args, HOST_COLUMNS, rows)
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """On a terminal, say how to go on if the request has no candidate."""
+        self._is_vain = False
+        status = super().run(parsed_args)
+        if self._is_vain and is_terminal(self.app.stdout) and parsed_args.formatter == TABLE:
+            told = "No candidate is left; --host HOST shows by how much a host does not meet each constraint."
+            tell(self.app.stdout, told)
+        return status
+
+    def _drop_group(
+        self, parsed_args: argparse.Namespace, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+    ) -> tuple[Any, Any]:
+        """Return the columns and rows; a table on a terminal has no groups if the request has none."""
+        is_short = parsed_args.formatter == TABLE and not (parsed_args.columns or parsed_args.sort_columns)
+        if is_short and is_terminal(self.app.stdout) and not any(group for group, *_ in rows):
+            return columns[1:], [row[1:] for row in rows]
+        return columns, rows
 
     def _read(self, concurrency: int, trees: list[str] | None = None) -> CloudView:
         with show_reading(self.app.stderr, concurrency) as reading:

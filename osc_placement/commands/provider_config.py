@@ -47,7 +47,7 @@ from osc_placement.state.selection import NoTreeSelected, select_document
 from osc_placement.state.selection import Selection as TreeSelection
 from osc_placement.state.text import parse_text
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import fit
+from osc_placement.terminal.lines import count_lines, fit
 from osc_placement.terminal.progress import ProgressBar
 from osc_placement.terminal.screen import screen_of, tell
 from osc_placement.terminal.values import add_concurrency_option
@@ -334,10 +334,15 @@ class LintConfig(_OfflineCommand, TextLister):
             if numbers.get(level)
         ]
         total = f"{files:,} file{'' if files == 1 else 's'}, {entries:,} entr{'y' if entries == 1 else 'ies'}"
+        # each is one line, for editors that read these from their terminal
         lines = [printable(str(problem)) for problem in problems]
         width = screen_of(self.app.stdout).width
-        if width is not None:
-            lines = fit(lines, _MOST_LINES, width, "more problems; -f csv | less shows all")
+        if width is not None and count_lines(lines, width) > _MOST_LINES:
+            shown = lines[:_MOST_LINES]
+            while count_lines(shown, width) >= _MOST_LINES:
+                shown.pop()
+            more = f"... and {len(lines) - len(shown):,} more problems; -f csv | less shows all"
+            lines = [*shown, more]
         return [*lines, f"{total}: {', '.join(counts) or 'no problems'}"]
 
     def _ask_placement(self, locations: Sequence[Location]) -> list[Problem]:

@@ -288,7 +288,7 @@ class _Reader:
             )
             return False
         if not value.startswith(CUSTOM_PREFIX):
-            self._refuse(path, f"{value} is no custom {what}; nova takes those alone that start with CUSTOM_")
+            self._refuse(path, f"{value} is no custom {what}; nova takes only names that start with CUSTOM_")
             return False
         if not _STORED_NAME.fullmatch(value):
             self._warn(path, f"placement stores no {what} with the name {value!r}")

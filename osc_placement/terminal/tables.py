@@ -149,6 +149,21 @@ def list_records(columns: Sequence[str], rows: Iterable[Sequence[Any]], width: i
     return lines
 
 
+def draw_cells(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """Return the lines of a table that fits a width, or a line for each cell where it would break a name."""
+    # PERF: commands without a table need not load it
+    from prettytable import PrettyTable
+
+    drawn: Sequence[Sequence[str]] | None = rows
+    if width is not None and measure_table(columns, rows) > width:
+        drawn = break_cells(columns, rows, width)
+    if drawn is None:
+        return list_records(columns, rows, width or 0)
+    table = PrettyTable(columns, align="l")
+    table.add_rows([list(row) for row in drawn])
+    return table.get_string().split("\n")
+
+
 class LinesColumn(FormattableColumn[str]):
     """Text of several lines."""
 

@@ -65,16 +65,19 @@ def test_invalid_count_names_the_valid_values(openstack, option, number):
     assert result.err == f"{RATIO_SET}: error: {error}\n{SEE}\n"
 
 
+ONLY_CUSTOM = "only those named CUSTOM_... can be created, see: openstack resource class list"
+
+
 @pytest.mark.parametrize(
     ("verb", "name", "remedy"),
     [
-        (("set",), "CUSTOM_NOBODYS", "create it first with: openstack resource class create CUSTOM_NOBODYS"),
-        (("set",), "DISK", "only those named CUSTOM_... can be created, see: openstack resource class list"),
         (
-            ("delete",),
-            "NO_CLASS",
-            "only those named CUSTOM_... can be created, see: openstack resource class list",
+            ("set",),
+            "CUSTOM_NOBODYS",
+            "; create it first with: openstack resource class create CUSTOM_NOBODYS",
         ),
+        (("set",), "DISK", f" (is it DISK_GB?); {ONLY_CUSTOM}"),
+        (("delete",), "NO_CLASS", f"; {ONLY_CUSTOM}"),
     ],
     ids=("custom class", "slip", "deletion"),
 )
@@ -84,7 +87,7 @@ def test_unknown_resource_class_is_refused_before_planning(openstack, rack, verb
     for how in ("--dry-run", "--yes"):
         result = openstack.run(*BATCH, "inventory", *verb, what, *rack.select, how)
         assert (result.status, result.out) == (1, "")
-        assert result.err == f"The server does not know the resource class {name}; {remedy}\n"
+        assert result.err == f"The server does not know the resource class {name}{remedy}\n"
 
 
 def test_existing_but_unused_resource_class_may_be_set_and_deleted(openstack, rack):
@@ -161,6 +164,16 @@ def test_plan_fits_a_terminal_of_60_columns(openstack, rack):
     assert (status, len(table)) == (1, 8)
     assert max(map(len, table)) <= 60
     assert "reason" not in table[1]
+
+
+def test_chosen_columns_break_no_name_on_a_terminal(openstack, rack):
+    """Where they do not fit, each cell has a line; they come in the order of the table."""
+    plan = openstack.run(*RATIO, *rack.select, "--dry-run", "-f", "json").json
+    options = ("-c", "name", "-c", "uuid", "-c", "before", "-c", "after")
+    shown, status = run_on_terminal(openstack, *RATIO, *rack.select, "--dry-run", *options, columns=80)
+    lines = [line for line in shown.splitlines() if line.startswith(("uuid: ", "name: "))]
+    told = [line for row in plan for line in (f"uuid:   {row['uuid']}", f"name:   {row['name']}")]
+    assert (status, lines) == (0, told)
 
 
 def test_full_stdout_leaves_the_result_on_stderr(openstack, rack):

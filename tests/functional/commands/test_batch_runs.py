@@ -698,7 +698,7 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     assert ": 4 resource providers, 3 applied, 1 in part\n" in result.err
     assert sorted(row["result"] for row in result.json) == ["applied"] * 3 + ["in part"]
     undo = last_run(openstack)
-    assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 3)
+    assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 4)
     command = "openstack resource provider batch run undo"
     left = f"run {run} still has 1 change to undo; undo the later run first: {command} {later}"
     assert result.err.endswith(f"to undo it: {command} {undo['id']}; {left}\n")
@@ -955,7 +955,7 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     told = f"Deleted run {runs[1]}; 4 changes can no longer be undone\n"
     assert (result.status, result.out, result.err) == (0, "", told)
     assert not {row["id"] for row in openstack.run(*RUN, "list", "-f", "json").json}.intersection(runs)
-    assert openstack.run(*RUN, "delete").err == "Give either IDs of runs or --older-than\n"
+    assert openstack.run(*RUN, "delete").err == "Give either IDs of runs, --last or --older-than\n"
 
 
 def test_list_without_runs_for_this_cloud_mentions_those_of_others(openstack, rack):

@@ -573,6 +573,16 @@ def test_explain_shows_groups_that_only_the_server_rules_out(openstack, cloud):
     assert rows(shown, "removed", "left")[-1] == (3, 1)
 
 
+@pytest.mark.parametrize(("amount", "is_vain"), [("1", False), ("99999", True)])
+def test_explain_says_on_a_terminal_how_to_go_on_where_no_candidate_is_left(
+    openstack, cloud, amount, is_vain
+):
+    """The constraint alone has no amounts. Without groups there is no column for them."""
+    shown, status = run_on_terminal(openstack, *EXPLAIN, "--resource", f"VCPU={amount}", columns=80)
+    assert (status, "No candidate is left; --host HOST shows by how much" in shown) == (0, is_vain)
+    assert shown.splitlines()[1].split()[1] == "constraint"
+
+
 def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
     """What it lacks and by how much; where it lacks nothing, what the server says."""
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=4", "--host", "host-n-numa0")
