@@ -29,7 +29,7 @@ PLAIN_ROWS: Final = 100
 #: the number of bins in the histogram of a class
 _BINS: Final = 10
 _PLOT_WIDTH: Final = 220
-_PLOT_HEIGHT: Final = 46
+_PLOT_HEIGHT: Final = 50
 
 _PAGE: Final = Template("""\
 <!DOCTYPE html>
@@ -120,6 +120,7 @@ def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin |
         style=package.joinpath("page.css").read_text("utf-8"),
         panels=(
             '<section aria-labelledby="use"><h2 id="use">Use per resource class</h2>\n'
+            '<p class="label">Each bar is the number of providers that are used to that degree.</p>\n'
             f'<div class="classes">{panels}</div></section>'
             if panels
             else ""
@@ -196,7 +197,7 @@ def _histogram(resource_class: str, bins: Sequence[int]) -> str:
     width = step - 2
     bars = ""
     for number, count in enumerate(bins):
-        height = round((_PLOT_HEIGHT - 10) * count / highest, 1)
+        height = round((_PLOT_HEIGHT - 14) * count / highest, 1)
         if count:
             height = max(height, 1.5)
         level: Style = level_of(number * 100 // _BINS, 100)
@@ -211,15 +212,15 @@ def _histogram(resource_class: str, bins: Sequence[int]) -> str:
             f'<rect class="fill-{level}" x="{left}" y="{top}" width="{width}" height="{height}"/>{value}</g>'
         )
     labels = (
-        f'<text x="0" y="{_PLOT_HEIGHT + 11}">empty</text>'
-        f'<text x="{_PLOT_WIDTH}" y="{_PLOT_HEIGHT + 11}" text-anchor="end">full</text>'
+        f'<text x="0" y="{_PLOT_HEIGHT + 14}">empty</text>'
+        f'<text x="{_PLOT_WIDTH}" y="{_PLOT_HEIGHT + 14}" text-anchor="end">full</text>'
     )
     label = (
         f"{text(resource_class)}: providers by how full they are; "
         f"{_count(bins[0], 'provider')} below 10 %, {bins[-1]} at 90 % and above"
     )
     return (
-        f'<svg viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 14}" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 18}" role="img" aria-label="{label}">'
         f'{bars}<line class="axis" x1="0" y1="{_PLOT_HEIGHT}" x2="{_PLOT_WIDTH}" y2="{_PLOT_HEIGHT}"/>'
         f"{labels}</svg>"
     )
