@@ -134,9 +134,15 @@ class MayBeUsedAgain(PlacementError):
 def refuse_planned_again(client: PlacementClient, change: Change) -> None:
     """Raise MayBeUsedAgain if a change that is planned again releases a device, whatever its edit is.
 
-    Somebody else has changed the device since. Traits are read as by `require_unused`.
+    Somebody else has changed the device since. Traits are read as by `require_unused`, and the inventories
+    are read as they are now: an earlier write of the run may have released the device already, while the
+    change keeps what there was before.
     """
-    if is_releasing(change) and _is_one_time_use(client, change):
+    if not (is_releasing(change) and _is_one_time_use(client, change)):
+        return
+    found = client.list_inventories(change.uuid)["inventories"]
+    now = {name: Inventory.from_json(fields) for name, fields in found.items()}
+    if is_releasing(replace(change, before=replace(change.before, inventories=now))):
         raise MayBeUsedAgain(change.subject.name)
 
 

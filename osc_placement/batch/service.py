@@ -282,8 +282,6 @@ def guard_devices(
         step.uuid
         for step in releasing
         if known.get(step.uuid, step.subject).generation != step.subject.generation
-        # else the run itself has changed it
-        and "inventories" not in plan.written.get(step.uuid, ())
     }
     asked = {each.subject.uuid for each in found if any((each.usages or {}).values())} | changed
     for step, reading in zip(_with_traits(client, releasing, asked, concurrency), found, strict=True):
@@ -445,12 +443,13 @@ def _warn_of_undo(plan: Plan, run_id: str, undone: Undone | None) -> Plan:
     """Return the plan of an undo that tells what is undone of the run already, and how much is left to do."""
     if undone is None:
         return plan
+    again = len(plan.changes) + sum(isinstance(each, ChangedSince) for each in plan.refused.values())
     found = len(plan.changes) + len(plan.unreached)
     left = f"; {count_changes(found)} {'is' if found == 1 else 'are'} left to undo"
     if not found:
         left = "; nothing is left to undo"
     elif undone.is_whole:
-        left = f", and what {found:,} of its changes set was set again since"
+        left = f", and what {again:,} of its changes set was set again since" if again else ""
     warning = f"Run {run_id} was {undone.state} {undone.runs}{left}"
     return replace(plan, warnings=(warning, *plan.warnings))
 

@@ -125,8 +125,9 @@ def test_change_releases_what_was_wholly_reserved(before, after, is_release):
 class Server:
     """A client that counts what it is asked."""
 
-    def __init__(self, usages, traits, version=MAX):
+    def __init__(self, usages, traits, version=MAX, reserved=1):
         self.version = version
+        self._reserved = reserved
         self.asked = []
         self._usages = usages
         self._traits = traits
@@ -134,6 +135,9 @@ class Server:
     def provider_usages(self, uuid):
         self.asked.append("usages")
         return self._usages
+
+    def list_inventories(self, uuid):
+        return {"inventories": {"GPU": inventory(self._reserved, 1).to_json()}}
 
     def list_provider_traits(self, uuid):
         self.asked.append("traits")
@@ -188,6 +192,8 @@ def test_release_that_is_planned_again_is_refused():
     with pytest.raises(MayBeUsedAgain, match="was changed since its release was planned"):
         refuse_planned_again(Server({}, [ONE_TIME_USE]), again)
     refuse_planned_again(Server({}, ["HW_PCI_OTHER"]), again)
+    # an earlier write of the run has released it, and another facet was in conflict
+    refuse_planned_again(Server({}, [ONE_TIME_USE], reserved=0), again)
     refuse_planned_again(Server({}, [ONE_TIME_USE], Version(1, 5)), again)
     server = Server({}, [ONE_TIME_USE])
     refuse_planned_again(server, change({"GPU": (0, 1)}, {"GPU": (0, 1)}))
