@@ -62,6 +62,13 @@ class BadPlanFile(PlacementError):
         super().__init__(f"The plan {path} cannot be {self.verb}: {reason}")
 
 
+class RefusedBefore(PlacementError):
+    """A change was refused, or its provider could not be read, when the plan was made."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"when the plan was made: {reason}")
+
+
 class PlanNotSaved(BadPlanFile):
     """A plan cannot be written to its file."""
 
@@ -83,6 +90,8 @@ class SavedPlan:
     selects: Selection | None = None
     #: whether traits that nova-compute reports may be dropped
     drop_managed: bool = False
+    #: what was refused or could not be read when it was planned, with the reasons
+    refused: tuple[tuple[Change, str], ...] = ()
 
     @property
     def facets(self) -> tuple[Facet, ...]:
@@ -124,6 +133,10 @@ def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **abo
         "edit": edit_to_json(plan.edit),
         "warnings": list(plan.warnings),
         "steps": [{**change_to_json(change), "usages": usages.get(change.uuid)} for change in plan.changes],
+        "refused": [
+            {"change": change_to_json(change), "reason": str(plan.untried[change.uuid])}
+            for change in plan.unreached
+        ],
     }
     document["checksum"] = _sum(document)
     try:
@@ -165,6 +178,7 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
             tuple(document["warnings"]),
             selection_from_json(document.get("selects")),
             document.get("drop_managed", False),
+            tuple((change_from_json(each["change"]), each["reason"]) for each in document.get("refused", ())),
         )
     except KeyError as error:
         raise BadPlanFile(path, f"it is damaged, as it has no {error}") from error
@@ -238,6 +252,8 @@ def plan_saved(
 ) -> Plan:
     """Return the plan that was saved, with the providers that moved planned again.
 
+    What was refused when it was made stays so, whatever became of the reason.
+
     :param readings: what `find_moves` was given; with it, the other providers are planned again too, which
         makes the same of them as was shown, or nothing where it is done already: they are written with the
         generation that was read
@@ -265,8 +281,9 @@ def plan_saved(
             warnings = [warning for warning in warnings if warning not in told] + again
     plan = Plan(
         saved.edit,
-        tuple(steps),
+        (*steps, *(step for step, _ in saved.refused)),
         unreadable,
+        {step.uuid: RefusedBefore(reason) for step, reason in saved.refused},
         edits=edits,
         warnings=tuple(warnings) if any(step.facets for step in steps) else (),
         selection=saved.selects,

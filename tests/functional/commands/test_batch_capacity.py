@@ -81,6 +81,24 @@ def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
         rack.client.delete_allocations(consumer)
 
 
+def test_what_was_refused_when_a_plan_was_saved_is_refused_when_it_is_carried_out(openstack, rack):
+    """The rows, the state of the run and the exit status are as without a file."""
+    path, busy = openstack.home / "refused.json", rack.hosts[2]
+    consumer = claim(rack, busy, 8)
+    try:
+        planned = openstack.run(*RATIO, "VCPU=1", *rack.select, "--plan-out", path)
+        assert (planned.status, ", 1 refused" in planned.out + planned.err) == (3, True)
+        result = openstack.run(*BATCH, "apply", path, "--yes", "-f", "json")
+        rows = {row["uuid"]: row for row in result.json}
+        assert (result.status, rows[busy]["result"]) == (3, "refused")
+        assert rows[busy]["error"].startswith("when the plan was made: VCPU would be over capacity")
+        assert {row["result"] for uuid, row in rows.items() if uuid != busy} == {"applied"}
+        assert openstack.run(*BATCH, "run", "list", "-f", "json").json[-1]["state"] == "partly done"
+        assert rack.inventory_of(busy)["allocation_ratio"] == 16.0
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
 def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
     """Somebody claimed more than will be left, since: that provider is refused, unless it is allowed."""
     path, busy = openstack.home / "busy.json", rack.hosts[2]
