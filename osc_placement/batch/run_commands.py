@@ -273,20 +273,22 @@ def _describe_edit(header: Header, width: int) -> str:
 def shorten_title(title: str, width: int) -> str:
     """Return the title of an edit for a width, if possible without cutting the name of a class or trait.
 
-    It loses its last words; or the name of a field too; or other words than the last; or all of the command
-    but the verb as well. One without such names, as with the path of a file, loses its middle, and so does
-    one that is still too long.
+    It loses its last words; or all of the command but the verb; or the name of a field too; or other words
+    than the last. One without such names, as with the path of a file, loses its middle, and so does one that
+    is still too long.
     """
     if len(title) <= width:
         return title
     words = title.split(" ")
     first = next((number for number, word in enumerate(words) if _NAME.match(word)), len(words))
     head, named = words[:first], words[first:]
-    choices = [[*named[:number], _CUT] for number in range(len(named) - 1, 0, -1)]
+    whole = [[*named[:number], _CUT] for number in range(len(named) - 1, 0, -1)]
+    others = [[_CUT, *named[number:]] for number in range(1, len(named))]
     if named:
-        choices.append([_FIELD.sub(_CUT, named[0]), *([_CUT] if named[1:] else [])])
-    choices += [[_CUT, *named[number:]] for number in range(1, len(named))]
-    texts = (" ".join((*begin, *choice)) for begin in (head, head[-1:]) for choice in choices)
+        others.insert(0, [_FIELD.sub(_CUT, named[0]), *([_CUT] if named[1:] else [])])
+    verb = head[-1:]
+    tries = ((head, whole), (verb, [named, *whole] if named else []), (head, others), (verb, others))
+    texts = (" ".join((*begin, *choice)) for begin, choices in tries for choice in choices)
     return next((text for text in texts if len(text) <= width), cut_middle(title, width))
 
 
@@ -363,10 +365,11 @@ def _join_states(state: str, undone: Undone, most: int) -> str:
     """
     if undone.is_whole:
         return f"undone {undone.runs}"
-    told = f"{undone.state}: {undone.number:,} of {most:,}"
-    if partial := min(undone.partial, most - undone.number):
-        told = f"{undone.state}: {undone.number + partial:,} of {most:,}, {partial:,} of them {IN_PART}"
-    told += f", {undone.runs}"
+    # a change that was made and undone again counts once
+    whole = min(undone.number, most)
+    partial = min(undone.partial, most - whole)
+    parts = f" and {partial:,} {IN_PART}" if partial else ""
+    told = f"{undone.state}: {whole:,} of {most:,}{parts}, {undone.runs}"
     return told if state == "done" else f"{state}; {told}"
 
 
@@ -487,7 +490,8 @@ def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
     undone = find_undone(runs)
     counts = {run.header.id: run.applied for run in runs}
     for run_id, found in undone.items():
-        counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
+        # what was undone, made and undone again counts twice, and something is left all the same
+        counts[run_id] = 0 if found.is_whole else max(1, counts.get(run_id, 0) - found.number)
     whole = {run_id for run_id, found in undone.items() if found.is_whole}
     ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
     unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)

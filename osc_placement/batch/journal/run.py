@@ -234,8 +234,8 @@ class Undone:
 
     @property
     def partial(self) -> int:
-        """Return how many changes at most are undone in part."""
-        return max(part.partial for part in self.parts)
+        """Return how many changes at most are undone in part; one may be so by several runs."""
+        return sum(part.partial for part in self.parts)
 
     @property
     def writing(self) -> list[UndonePart]:

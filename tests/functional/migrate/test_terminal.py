@@ -190,7 +190,7 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
     )
     lines, _ = show(program, "run", "list", "--all-clouds", "--last", "1")
     assert len(lines) == 3
-    assert lines[2] == "Not shown: applied (--long shows it)"
+    assert lines[2].startswith("All of them are for http://")
     lines, status = show(program, "run", "delete", run, answer="n\n")
     assert (f"Delete run {run}, of which nothing is left to undo? [y/N]" in " ".join(lines), status) == (
         True,

@@ -162,7 +162,8 @@ def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs
             "inventory set VCPU:total=8 ...",
         ),
         ("inventory set VCPU:allocation_ratio=8.0 DISK_GB:total=9", 32, "inventory set VCPU:...=8.0 ..."),
-        ("inventory set MEMORY_MB:reserved=7000", 32, "inventory set MEMORY_MB:...=7000"),
+        ("inventory set MEMORY_MB:reserved=7000", 32, "set MEMORY_MB:reserved=7000"),
+        ("inventory set MEMORY_MB:allocation_ratio=1.5", 33, "inventory set MEMORY_MB:...=1.5"),
         ("inventory set CUSTOM_NVME_SLOT:min_unit=8 VCPU:total=4", 32, "inventory set ... VCPU:total=4"),
         ("inventory delete CUSTOM_NVME_SLOT VCPU MEMORY_MB", 24, "delete ... MEMORY_MB"),
         ("inventory set VCPU:allocation_ratio=5.0 MEMORY_MB:reserved=9", 26, "set VCPU:...=5.0 ..."),
@@ -221,7 +222,7 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert plan.totals == f": 3 resource providers to change (1 in part: {told})"
     undo = runs.undo(run, force=True)
     assert list_states() == [("partly undone", undo), ("partly done", "")]
-    assert state_of(run) == f"partly undone: 3 of 3, 1 of them in part, by run {undo}"
+    assert state_of(run) == f"partly undone: 2 of 3 and 1 in part, by run {undo}"
     assert describe_run(journal.read(undo))[-1] == "changes:   3 of 3 applied, 1 of them in part"
     listed = read_list(None, None, pytest.fail)
     assert "changes:   3 of 3 applied, 1 of them in part" in listed.describe(200)
@@ -331,6 +332,20 @@ def test_run_that_was_undone_in_parts_names_each_undo_with_its_number(runs):
     runs.touch(4.0, "c")
     last = runs.undo(run)
     assert state_of(run) == f"undone by run {first} (2) and run {last} (1)"
+
+
+def test_change_that_was_undone_made_and_undone_again_counts_once(runs):
+    """Whatever else is left of the run is not called undone."""
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "c")
+    undos = [runs.undo(run)]
+    runs.touch(4.0, "a", "b")
+    undos.append(runs.undo(run))
+    told = " and ".join(f"run {undo} (2)" for undo in undos)
+    assert state_of(run) == f"partly undone: 3 of 3, by {told}"
+    asked = []
+    delete(run, confirm=asked.append)
+    assert asked == [f"Delete run {run}, of which 1 change can still be undone?"]
 
 
 def test_force_is_advised_only_for_changes_of_which_it_undoes_a_part(runs):

@@ -56,8 +56,8 @@ def test_old_name_of_the_commands_on_runs_is_accepted():
     [
         ("run undo", "Give either the ID of a run or --last"),
         ("run resume ID --last", "Give either the ID of a run or --last"),
-        ("run delete", "Give either IDs of runs or --older-than"),
-        ("run delete ID --older-than 3", "Give either IDs of runs or --older-than"),
+        ("run delete", "Give either IDs of runs, --last or --older-than"),
+        ("run delete ID --older-than 3", "Give either IDs of runs, --last or --older-than"),
         ("heal-allocations --rate 5", "argument --rate: this option is called --throttle"),
         ("status --watch 2", "--watch needs a terminal as standard output; leave it out to read once"),
         (
