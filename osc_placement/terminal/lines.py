@@ -163,6 +163,9 @@ def _cut_words(text: str, length: int) -> str:
     if len(text) <= length or " " not in start:
         return cut(text, length)
     start = start if text[len(start)] == " " else start.rpartition(" ")[0]
+    if len(start) < length // 2:
+        # the word that does not fit is most of the text, such as a path
+        return cut_middle(text, length)
     return f"{start} {_CUT}{')' if start.count('(') > start.count(')') else ''}"
 
 

@@ -79,9 +79,11 @@ class ProgressBar:
         self._done += 1
         now = time.monotonic()
         if self._is_terminal:
-            self._recent.append((now, self._done))
-            while now - self._recent[1][0] > _RECENT:
-                self._recent.popleft()
+            # `pause` may put another in its place meanwhile
+            recent = self._recent
+            recent.append((now, self._done))
+            while len(recent) > 1 and now - recent[1][0] > _RECENT:
+                recent.popleft()
             if self._bar is None and now - self._started > _QUIET_SECONDS:
                 for line in self._notice:
                     self._print(printable(line))

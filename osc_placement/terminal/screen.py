@@ -94,7 +94,9 @@ def wrap_for(stream: TextIO, text: str, *, free: int = 0) -> list[str]:
     :param free: letters that have space at the end of each line
     """
     width = screen_of(stream).width
-    return text.split("\n") if width is None else wrap_each(text, width - free, whole_words=True)
+    if width is None:
+        return text.split("\n")
+    return wrap_each(text, max(1, width - free), whole_words=True)
 
 
 class _LineBreaks(logging.Formatter):

@@ -61,7 +61,9 @@ def test_last_words_of_a_heading_are_left_out_before_its_end():
     # whatever the end
     assert fit_heading(heading, 2, 60, end * 3) == f"undo of 20261126T164036-3c6886 ...{end * 3}"
     assert fit_heading("one two", 1, 40) == "one two"
-    assert fit_heading("x" * 99, 1, 40, ": 50 applied, 3 failed") == f"{'x' * 33}...: 50 applied, 3 failed"
+    path = f"apply /home/{'operator/' * 20}cloud.yaml"
+    assert fit_heading(path, 2, 80, ": 12 changes to make").startswith("apply /home/operator/")
+    assert fit_heading("x" * 99, 1, 40, ": 50 applied, 3 failed") == f"{'x' * 32}...: 50 applied, 3 failed"
 
 
 def test_last_line_says_how_many_are_left_out():

@@ -29,3 +29,5 @@ def test_question_leaves_space_for_the_answer_in_its_last_line(monkeypatch):
     terminal = Terminal()
     confirm("Change 12,0?", io.StringIO("yes\n"), terminal)
     assert terminal.getvalue() == "Change 12,0?\n[y/N] "
+    monkeypatch.setenv("COLUMNS", "2")
+    confirm("Go?", io.StringIO("yes\n"), Terminal())
