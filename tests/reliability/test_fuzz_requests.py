@@ -37,4 +37,8 @@ HEADERS = {
 def test_no_request_is_answered_with_500(url, case):
     """Made of the description: what fits it, and what nearly does."""
     response = case.call(base_url=url, headers=HEADERS)
-    assert response.status_code < 500, response.text
+    if any(name.lower() == "transfer-encoding" for name in case.headers or ()):
+        # the answer to a transfer coding that is not known, by RFC 9112
+        assert response.status_code < 500 or response.status_code == 501, response.text
+    else:
+        assert response.status_code < 500, response.text

@@ -457,6 +457,8 @@ def test_clients_do_not_notice_that_our_database_cannot_be_reached(tmp_path):
             return "Our side answers 503" in shadow.log.read_text()
 
         wait_for(is_said)
+        # the request is counted after the line
+        wait_for(lambda: "our side is not ready" in read_report(shadow)["skipped"])
         report = read_report(shadow)
         assert "secret-word" not in shadow.log.read_text() + shadow.report.read_text()
     assert report["different"] == 0
