@@ -320,9 +320,12 @@ def describe_run(run: Run) -> list[str]:
 def advise_to_resume(run: Run, command: str) -> list[str]:
     """Return a line with the command that makes what is left of a run, which may need an option, if any does.
 
+    None is advised for a run that was undone, of which the rest is not wanted either.
+
     :param command: the words before the verb of a command on runs
     """
-    if run.is_running:
+    undone = find_undone(journal.read_undos(run.header.id)).get(run.header.id)
+    if run.is_running or (undone and undone.is_whole):
         return []
     resume = f"{command} resume {run.header.id}"
     errors = (ending.error for ending in run.endings.values())

@@ -581,6 +581,9 @@ def test_run_with_changes_that_an_option_allows_has_the_command_that_makes_them(
     assert line == f"To make the refused changes all the same: {command}"
     assert advise_to_resume(dataclasses.replace(run, is_running=True), "batch run") == []
     assert advise_to_resume(journal.read(runs.set_ratio(16.0)), "batch run") == []
+    undo = runs.undo(run.header.id)
+    assert advise_to_resume(run, "batch run") == []
+    delete(undo)
     asked = []
     delete(run.header.id, confirm=asked.append)
     assert asked[0].startswith(f"Delete run {run.header.id}, which can still be resumed, and of which ")
