@@ -130,8 +130,8 @@ def _warn_of_additions(plan: Plan) -> Iterator[str]:
     """
     if plan.goes_on or not isinstance(plan.edit, InventoryEdit):
         return
+    steps = [step for step in plan.steps if step.before.inventories is not None]
     for name, fields in plan.edit.fields.items():
-        steps = [step for step in plan.steps if step.before.inventories is not None]
         lacking = sum(name not in (step.before.inventories or ()) for step in steps)
         if "total" in fields and 0 < lacking < len(steps):
             of_all = f"of {len(steps):,} {'has' if lacking == 1 else 'have'}"

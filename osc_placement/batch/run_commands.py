@@ -324,15 +324,18 @@ def advise_to_resume(run: Run, command: str) -> list[str]:
 
     :param command: the words before the verb of a command on runs
     """
-    undone = find_undone(journal.read_undos(run.header.id)).get(run.header.id)
-    if run.is_running or (undone and undone.is_whole):
-        return []
-    resume = f"{command} resume {run.header.id}"
     errors = (ending.error for ending in run.endings.values())
     options = sorted({found[1] for error in errors if (found := _OVERRIDE.search(error))})
+    if run.is_running or not (options or run.state == "unfinished"):
+        return []
+    # PERF: the journals of undos are read only where something could be advised
+    undone = find_undone(journal.read_undos(run.header.id)).get(run.header.id)
+    if undone and undone.is_whole:
+        return []
+    resume = f"{command} resume {run.header.id}"
     if options:
         return [f"To make the refused changes all the same: {resume} {' '.join(options)}"]
-    return [f"To make the changes that are left: {resume}"] if run.state == "unfinished" else []
+    return [f"To make the changes that are left: {resume}"]
 
 
 def _list_facts(header: Header, state: str, numbers: Sequence[str], *, ended: str = "") -> list[str]:
