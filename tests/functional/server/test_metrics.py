@@ -688,10 +688,19 @@ def fill(database, providers=PROVIDERS):
 
 
 def count_reads(database):
-    """A list that grows with each statement that is sent to a database from now on."""
+    """A list that grows with each statement that this thread sends to a database from now on.
+
+    The thread that compares the snapshot in the background also reads, when it is its time.
+    """
     statements = []
+    own = threading.get_ident()
+
+    def note(conn, cursor, statement, *rest):
+        if threading.get_ident() == own:
+            statements.append(statement)
+
     for engine in {database._reader, database._writer}:
-        sa.event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+        sa.event.listen(engine, "before_cursor_execute", note)
     return statements
 
 
