@@ -31,21 +31,37 @@ class PlanOutdated(PlacementError):
 
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
-        again = "" if all(move.is_gone for move in moves) else "plans what has changed again and "
-        super().__init__(
-            f"Nothing was changed: {describe_moves(moves)}; --replan {again}carries the rest out as planned"
-        )
+        changed, full, _, _ = _sort(moves)
+        steps = {
+            "plans what has changed again": changed,
+            "leaves what has more allocated alone": full,
+            "carries the rest out as planned": moves,
+        }
+        *first, last = [step for step, those in steps.items() if those]
+        told = f"{', '.join(first)} and {last}" if first else last
+        told += "; with --allow-overcommitted, what has more allocated is changed too" if full else ""
+        super().__init__(f"Nothing was changed: {describe_moves(moves)}; --replan {told}")
+
+
+def _sort(moves: Sequence[saved.Move]) -> tuple[list[saved.Move], ...]:
+    """Return those that changed, that only have more allocated, that are gone, and that cannot be read."""
+    return (
+        [move for move in moves if move.facets and not move.is_overcommitted],
+        [move for move in moves if move.is_overcommitted],
+        [move for move in moves if move.is_gone],
+        [move for move in moves if not move.facets and not move.is_gone],
+    )
 
 
 def describe_moves(moves: Sequence[saved.Move]) -> str:
     """Return how many providers a saved plan does not hold for, and what of them is not as it was."""
-    changed = [move for move in moves if move.facets]
+    changed, full, gone, unreadable = _sort(moves)
     facets = sorted({facet for move in changed for facet in move.facets})
-    gone = sum(move.is_gone for move in moves)
     told = {
         f"other {' or '.join(facets)} than when the plan was made": (len(changed), "has", "have"),
-        "not exist any more": (gone, "does", "do"),
-        "be read": (len(moves) - len(changed) - gone, "cannot", "cannot"),
+        "more allocated than the plan leaves": (len(full), "has", "have"),
+        "not exist any more": (len(gone), "does", "do"),
+        "be read": (len(unreadable), "cannot", "cannot"),
     }
     parts = [
         f"{f'{number:,}' if number < len(moves) else count_providers(number)} "
@@ -59,12 +75,12 @@ def describe_moves(moves: Sequence[saved.Move]) -> str:
 
 def ask_to_replan(moves: Sequence[saved.Move]) -> str:
     """Return the question that is asked before the plan is made again; the new plan is confirmed as well."""
-    changed = sum(bool(move.facets) for move in moves)
-    gone = sum(move.is_gone for move in moves)
+    changed, full, gone, unreadable = map(len, _sort(moves))
     groups = (
         ("plan again", changed, "has changed", "have changed"),
+        ("leave alone", full, "has more allocated", "have more allocated"),
         ("leave out", gone, "is gone", "are gone"),
-        ("leave out", len(moves) - changed - gone, "cannot be read", "cannot be read"),
+        ("leave out", unreadable, "cannot be read", "cannot be read"),
     )
     steps = []
     for verb, number, one, several in groups:

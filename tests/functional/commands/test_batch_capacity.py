@@ -107,7 +107,7 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
     command = (*BATCH, "apply", path, "--yes", "--replan", "-f", "json")
     try:
         told = openstack.run(*BATCH, "apply", path, "--yes").err
-        assert "1 resource provider has other allocations than when the plan was made; --replan" in told
+        assert "1 resource provider has more allocated than the plan leaves; --replan leaves what" in told
         # nothing else stands in the way
         allowed = openstack.run(*BATCH, "apply", path, "--dry-run", "--allow-overcommitted")
         assert (allowed.status, "4 resource providers to change" in allowed.out) == (0, True)
