@@ -324,7 +324,7 @@ def _make(
             request = document.get("request_id")
             # a proxy that answers in placement's place gives none
             where = f"request {request} in the placement server's log" if request else "the server's log"
-            message = f"{method} {url} failed: {answer}; see {where}"
+            message = f"{method} {url} failed: {answer.rstrip('.')}; see {where}"
         else:
             message = (
                 f"{method} {url} failed: {reason or 'an error'}, {describe_body(body)}; "

@@ -103,6 +103,7 @@ def test_a_refused_version_says_what_the_server_speaks():
         ),
         (500, "", errors.ServerError, "an empty body"),
         (500, document("Boom", request_id="req-7"), errors.ServerError, "Boom; see request req-7 in"),
+        (503, document("A table is missing."), errors.ServerError, "failed: A table is missing; see the"),
         (503, document("maintenance"), errors.ServerError, "failed: maintenance; see the server's log"),
         (503, "no healthy upstream", errors.ServerError, "'no healthy upstream'"),
         (404, "<html><body><h1>Not Found</h1></body></html>", errors.BadAnswer, "an HTML page (Not Found)"),
