@@ -116,10 +116,12 @@ def serve(options: Options) -> None:
             if os.getpid() != master:
                 raise
             # close a SQLite file last, which merges the write-ahead log into it, so that it can be copied
-            database = open_database(server.conf)
-            if database.dialect.find_file(database.url) is not None:
-                with contextlib.suppress(CannotRun), using(database):
-                    upgrade.version(database)
+            # FileNotFoundError: the working directory was removed
+            with contextlib.suppress(CannotRun, FileNotFoundError):
+                database = open_database(server.conf)
+                if database.dialect.find_file(database.url) is not None:
+                    with using(database):
+                        upgrade.version(database)
             if end.code:
                 raise CannotRun("The workers do not start; --verbose says why") from end
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -140,6 +141,22 @@ def test_signal_stops_the_server(tmp_path, number):
         assert server.log.read_text() == ""
         with pytest.raises(urllib.error.URLError):
             fetch(server.url)
+
+
+def test_server_whose_directory_was_removed_ends_without_a_traceback(tmp_path):
+    """As after a try in a temporary directory: the file of its database cannot be named any more.
+
+    The check of readiness may have said in a line each time that the database is gone.
+    """
+    directory = tmp_path / "try"
+    directory.mkdir()
+    with servers.launched(directory) as server:
+        log = server.log.open()
+        shutil.rmtree(directory)
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+        with log:
+            assert "Traceback" not in log.read()
 
 
 @pytest.mark.parametrize(
