@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
@@ -40,11 +40,18 @@ LIST_COLUMNS: Final = (
 )
 #: some thousand years, as there is no date before the year 1
 _MOST_DAYS: Final = 500_000
+#: the headings of columns that a narrow list may lack
+_ID: Final = "id"
+_STARTED: Final = "started (UTC)"
+_APPLIED: Final = "applied"
+_NOT_DONE: Final = "not done"
+_CLOUD: Final = "cloud"
 #: the width from which on a list of all clouds has all columns
 _WIDE: Final = 120
-#: characters of what a run did, and of the ID of an undone run, that are shown at least
+#: characters of what a run did, of the ID of an undone run, and of a cloud, that are shown at least
 _LEAST_WHAT: Final = 12
 _LEAST_ID: Final = 6
+_LEAST_CLOUD: Final = 24
 #: characters of the ID of an undone run that end with its random part, whole
 _SHORT_ID: Final = 14
 
@@ -175,62 +182,67 @@ class RunList:
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
         is left out wherever what a run did would be cut otherwise, and then how many changes failed or were
-        refused; the last line says so unless the numbers of those applied do. A cloud has the address without
-        ``http://``, and the last line has it if there is one only.
+        refused. A cloud has the address without ``http://``, and the last line has it if there is one only.
         """
         if not self.runs:
             return []
-        rows = [
-            [
-                run.header.id,
-                f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
-                _state_of(run, self.undone),
-                # what a run that is done has not applied needed no change
-                f"{run.applied:,}" + (f"/{run.changes:,}" if run.failed or run.state != "done" else ""),
-                f"{run.failed:,}",
-                cut(printable(run.header.server.partition("://")[2]), max(24, width // 4)),
-            ]
-            for run in self.runs
-        ]
-        heads = ["id", "started (UTC)", "state", "applied", "not done", "cloud"]
         clouds = {run.header.server for run in self.runs} if with_clouds else set()
-        left_out = {5} if len(clouds) < 2 else {1, 3, 4} if width < _WIDE else set()
+        is_cramped = len(clouds) > 1 and width < _WIDE
+        columns = self._make_columns(max(_LEAST_CLOUD, width // 4))
         # what failed is the rest of what was applied, where nothing is pending
         is_rest = all(run.failed in (0, run.changes - run.applied) for run in self.runs)
-        is_shown = {3: True, 4: not is_rest}
-        left_out |= set() if is_shown[4] else {4}
-        taken = _measure(heads, rows, left_out)
-        whats = [
-            f"undo of {run.header.undoes}" if run.header.undoes else run.header.edit.title
+        if is_rest and not (is_cramped and any(run.failed for run in self.runs)):
+            del columns[_NOT_DONE]
+        if len(clouds) < 2:
+            del columns[_CLOUD]
+        hidden = [name for name in (_APPLIED, _NOT_DONE) if is_cramped and name in columns]
+        for name in hidden:
+            del columns[name]
+        if is_cramped or _measure(columns, self._name_edits()) > width:
+            del columns[_STARTED]
+            columns = {"id (time in UTC)": columns.pop(_ID), **columns}
+            if _NOT_DONE in columns and _measure(columns, self._name_edits(_SHORT_ID)) > width:
+                del columns[_NOT_DONE]
+                hidden = [_NOT_DONE]
+        free = width - _measure(columns)
+        whats = [_describe_edit(run.header, free) for run in self.runs]
+        rows = ([name, *cells] for name, cells in {**columns, "what": whats}.items())
+        lines = align(list(zip(*rows, strict=True)), width)
+        if hidden:
+            lines.append(describe_hidden(hidden))
+        elif any(_CUT in what for what in whats):
+            lines.append("(--long shows each run whole)")
+        return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
+
+    def _name_edits(self, most: int | None = None) -> list[str]:
+        """Return what each run did; of an undo, which run it undoes, with so many characters of its ID."""
+        return [
+            f"undo of {cut_middle(run.header.undoes, most or len(run.header.undoes))}"
+            if run.header.undoes
+            else run.header.edit.title
             for run in self.runs
         ]
-        if 1 not in left_out and taken + max(map(len, map(printable, whats))) > width:
-            left_out.add(1)
-            heads[0] = "id (time in UTC)"
-            taken = _measure(heads, rows, left_out)
-            shortened = (
-                f"undo of {cut_middle(run.header.undoes, _SHORT_ID)}" if run.header.undoes else what
-                for run, what in zip(self.runs, whats, strict=True)
-            )
-            if 4 not in left_out and taken + max(map(len, map(printable, shortened))) > width:
-                left_out.add(4)
-                taken = _measure(heads, rows, left_out)
-        is_shown[4] = is_shown[4] or (3 in left_out and any(run.failed for run in self.runs))
-        hidden = [heads[number] for number in (3, 4) if number in left_out and is_shown[number]]
-        told = describe_hidden(hidden)
-        lines = align(
-            [
-                [cell for number, cell in enumerate(cells) if number not in left_out] + [what]
-                for cells, what in zip(
-                    [heads, *rows],
-                    ["what", *(_describe_edit(run.header, width - taken) for run in self.runs)],
-                    strict=True,
-                )
+
+    def _make_columns(self, most: int) -> dict[str, list[str]]:
+        """Return the cells of all columns but what the runs did, by the headings.
+
+        :param most: characters of the address of a cloud
+        """
+        times = [_parse_time(run.header.started) for run in self.runs]
+        return {
+            _ID: [run.header.id for run in self.runs],
+            _STARTED: [f"{started:%b %d %H:%M}" if started else "" for started in times],
+            "state": [_state_of(run, self.undone) for run in self.runs],
+            # what a run that is done has not applied needed no change
+            _APPLIED: [
+                f"{run.applied:,}"
+                + (f"/{run.changes:,}" if run.failed or run.state != "done" else "")
+                + (f" ({run.partial:,} {IN_PART})" if run.partial else "")
+                for run in self.runs
             ],
-            width,
-        )
-        lines += [told] if hidden else []
-        return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
+            _NOT_DONE: [f"{run.failed:,}" for run in self.runs],
+            _CLOUD: [cut(printable(run.header.server.partition("://")[2]), most) for run in self.runs],
+        }
 
     def describe(self, width: int) -> list[str]:
         """Return all that is known of each run: a line for each fact, and an empty line between runs."""
@@ -252,10 +264,10 @@ class RunList:
         return lines
 
 
-def _measure(heads: Sequence[str], rows: Sequence[Sequence[str]], left_out: Set[int]) -> int:
-    """Return the width of all columns but those left out, with the two blanks behind each."""
-    columns = enumerate(zip(heads, *rows, strict=True))
-    return sum(max(map(len, cells)) + 2 for number, cells in columns if number not in left_out)
+def _measure(columns: Mapping[str, Sequence[str]], last: Sequence[str] = ("",)) -> int:
+    """Return the width of columns by their headings, two blanks behind each, and of a last column."""
+    widths = (max(map(len, (name, *cells))) + 2 for name, cells in columns.items())
+    return sum(widths) + max(len(printable(text)) for text in last)
 
 
 def _describe_edit(header: Header, width: int) -> str:

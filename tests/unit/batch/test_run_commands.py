@@ -152,6 +152,15 @@ def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs
         assert dataclasses.replace(found, runs=[summary]).draw(55, with_clouds=False)[2:] == told
 
 
+def test_list_with_shortened_titles_says_how_to_see_them_whole(runs):
+    """The last line does, unless no title was shortened."""
+    runs.set_fields(reserved=1, allocation_ratio=4.0)
+    found = read_list(journal.identify_server(SERVER), None, pytest.fail)
+    assert len(found.draw(120, with_clouds=False)) == 2
+    _, run, told = found.draw(70, with_clouds=False)
+    assert (run.endswith(" ..."), told) == (True, "(--long shows each run whole)")
+
+
 @pytest.mark.parametrize(
     ("title", "width", "shown"),
     [
@@ -226,7 +235,7 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert describe_run(journal.read(undo))[-1] == "changes:   3 of 3 applied, 1 of them in part"
     listed = read_list(None, None, pytest.fail)
     assert "changes:   3 of 3 applied, 1 of them in part" in listed.describe(200)
-    assert listed.draw(200, with_clouds=False)[-1].split()[4:7] == ["partly", "done", "3/3"]
+    assert "  partly done    3/3 (1 in part)  undo of " in listed.draw(200, with_clouds=False)[-1]
     assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 3, 0)]
     (row,) = [row for row in rows_of_run(journal.read(undo)) if row.is_incomplete]
     told = f"{told}: VCPU:reserved=2"
