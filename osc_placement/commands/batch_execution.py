@@ -204,20 +204,13 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
 
     def _close(self, stream: TextIO | None) -> None:
         """Print the summary and the commands that can follow."""
-        is_wide = not is_terminal(stream)
-        if (result := self._summarized) is not None:
-            if is_wide:
-                lines = [result.summary]
-            elif isinstance(result, Plan):
-                lines = self.page.summarize_plan(result)
-            else:
-                lines = self.page.summarize(result.heading, result.totals)
-            _say(lines, stream)
+        if self._summarized is not None:
+            say_summary(self._summarized, self.page, stream)
         if self.saved_plan:
             command = f"{APPLY_PLAN} {shlex.quote(self.saved_plan)}"
             _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
-            _say([str(self._commands)] if is_wide else self.page.name_commands(self._commands), stream)
+            say_commands(self._commands, self.page, stream)
         if self._left:
             tell(stream, capitalize(self._left))
 
@@ -323,6 +316,22 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
     if given:
         raise UsageError(f"{' and '.join(given)} cannot be used with {whom}")
+
+
+def say_summary(result: Plan | Report, page: Page, stream: TextIO | None) -> None:
+    """Print the summary of a plan or result."""
+    if not is_terminal(stream):
+        lines = [result.summary]
+    elif isinstance(result, Plan):
+        lines = page.summarize_plan(result)
+    else:
+        lines = page.summarize(result.heading, result.totals)
+    _say(lines, stream)
+
+
+def say_commands(commands: NextCommands, page: Page, stream: TextIO | None) -> None:
+    """Print the commands that can follow a run: on a terminal a line each, elsewhere all in one line."""
+    _say(page.name_commands(commands) if is_terminal(stream) else [str(commands)], stream)
 
 
 def _say(lines: Iterable[str], stream: TextIO | None) -> None:

@@ -24,14 +24,14 @@ from osc_placement.batch.reshape import (
     plan_reshape,
 )
 from osc_placement.batch.reshape_run import Task, read_world
-from osc_placement.batch.run_commands import telling_list
+from osc_placement.batch.run_commands import NextCommands, name_next_commands, telling_list
 from osc_placement.batch.service import Job
 from osc_placement.batch.transaction import NotKnown
 from osc_placement.batch.undo import RUN
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import ChangesLister
+from osc_placement.commands.batch_execution import ChangesLister, say_commands, say_summary
 from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.commands.reshape_moves import (
     MoveAction,
@@ -45,7 +45,7 @@ from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.lines import list_names
 from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of, tell, wrap_for, write_lines
+from osc_placement.terminal.screen import screen_of, tell, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
 INVENTORY: Final = "inventory"
@@ -71,6 +71,8 @@ class Reshape(ConfirmedCommand, ChangesLister):
     """
 
     minimum = microversion.RESHAPER
+    #: what was done, and the commands that can follow
+    _done: tuple[Report, NextCommands] | None = None
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -110,12 +112,12 @@ class Reshape(ConfirmedCommand, ChangesLister):
         self.require_somebody(parsed_args)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """In a table, print the trees before the rows and the command for an undo after them."""
-        self._last_line = ""
+        """In a table, print the trees before the rows, and after them the summary and what can follow."""
         status = super().run(parsed_args)
-        if self._last_line and parsed_args.formatter == self.formatter_default:
-            for line in wrap_for(self.app.stdout, self._last_line):
-                print(line, file=self.app.stdout)
+        if self._done and parsed_args.formatter == self.formatter_default:
+            report, commands = self._done
+            say_summary(report, self.page, self.app.stdout)
+            say_commands(commands, self.page, self.app.stdout)
         return status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -197,8 +199,7 @@ class Reshape(ConfirmedCommand, ChangesLister):
         if report.halted:
             tell(self.app.stderr, report.halted)
         self.exit_status = report.exit_status
-        done = "Undone" if job.undoes else "Done"
-        self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
+        self._done = report, name_next_commands(recorder.id, report, RUN, RUN, undoes=job.undoes)
         return result.reshape or plan, report
 
 
