@@ -165,7 +165,9 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
     try:
         if document["checksum"] != _sum(document):
             raise BadPlanFile(
-                path, "it was edited since --plan-out wrote it; plan again, and choose with --providers-file"
+                path,
+                "it was edited since --plan-out wrote it; plan again, with --providers-file if only some of "
+                "its resource providers are meant",
             )
         steps = [(change_from_json(entry), entry["usages"] or {}) for entry in document["steps"]]
         return SavedPlan(

@@ -153,8 +153,11 @@ def test_edited_plan_is_refused(openstack, rack, edit):
     path.write_text(json.dumps(document))
     result = openstack.run(*BATCH, "apply", path, "--yes")
     assert (result.status, result.out, rack.ratios()) == (1, "", {16.0})
-    words = "it was edited since --plan-out wrote it; plan again, and choose with --providers-file"
-    assert result.err == f"The plan {path} cannot be used: {words}\n"
+    told = (
+        "it was edited since --plan-out wrote it; plan again, with --providers-file if only some of its "
+        "resource providers are meant"
+    )
+    assert result.err == f"The plan {path} cannot be used: {told}\n"
 
 
 def test_plan_fits_a_terminal_of_60_columns(openstack, rack):
