@@ -171,8 +171,11 @@ class Page:
             lines = self._take_new(counts, most, "more differences")
         else:
             lines = table
-        lines += self._take_new(reasons, _MOST_REASONS, "more reasons")
-        lines += self._take(failures, min(_MOST_FAILURES, self._left - kept), "more failures")
+        told = self._take_new(reasons, _MOST_REASONS, "more reasons")
+        told += self._take(failures, min(_MOST_FAILURES, self._left - kept), "more failures")
+        # what follows rows with a line for each cell is not about the last of them
+        lines += [""] if table and told and not table[-1].startswith("+") else []
+        lines += told
         return lines + self._tell_once(more) if rows and table is None else lines
 
     def tell(self, facts: Sequence[str]) -> list[str]:
@@ -296,8 +299,7 @@ def draw_table(
     rows: Sequence[Row], columns: Sequence[str], width: int | None, names: Mapping[str, str]
 ) -> list[str]:
     """Return the lines of a table that fits a width, or a line for each cell where it would break a name."""
-    # records each begin with a name, and a page has few lines
-    return list(filter(None, draw_cells(*make_table(rows, columns, names), width)))
+    return draw_cells(*make_table(rows, columns, names), width)
 
 
 def make_table(

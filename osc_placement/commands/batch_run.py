@@ -124,12 +124,13 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         run = journal.read(parsed_args.run)
         if parsed_args.watch is not None:
             self.begin_page()
+        self.page.name_providers(run.intents.values())
+        rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
         if parsed_args.formatter == self.formatter_default:
             facts = describe_run(run) + advise_to_resume(run, RUN)
             is_narrow = is_terminal(self.app.stdout)
-            write_lines(self.app.stdout, self.page.tell(facts) if is_narrow else facts)
-        self.page.name_providers(run.intents.values())
-        rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
+            space = [""] if rows else []
+            write_lines(self.app.stdout, [*self.page.tell(facts), *space] if is_narrow else facts)
         if parsed_args.failed_only and not rows:
             if self.is_table_on_terminal(parsed_args):
                 self.text = self.page.tell([NO_FAILURES])

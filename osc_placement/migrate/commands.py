@@ -200,7 +200,7 @@ class Command:
 
         def describe() -> list[str]:
             lines = describe_run(run, known, following, self.medium, page)
-            return [*lines, *wrap_for(sys.stdout, capitalize(left))]
+            return lines + (wrap_for(sys.stdout, capitalize(left)) if left else [])
 
         self.show(lambda: run_to_json(run, known), describe)
 
@@ -228,7 +228,7 @@ class Command:
         if self.is_json:
             print(json.dumps(document(), indent=2))
             return
-        for line in filter(None, text()):
+        for line in text():
             print(printable_lines(line))
 
 
@@ -671,7 +671,7 @@ class Tally:
         for migration in dict.fromkeys(row["migration"] for row in self.errors):
             failed = [(row["name"], row["error"]) for row in self.errors if row["migration"] == migration]
             lines += page.complain(failed, f"Failed: {migration} of ")
-        lines += [format_table(_MIGRATION_COLUMNS, self.rows), self.halted]
+        lines += filter(None, (format_table(_MIGRATION_COLUMNS, self.rows), self.halted))
         for name, run in self.runs:
             lines += describe_next(command.name_next(run, name), medium)
         return lines
@@ -752,7 +752,9 @@ def show_run(command: Command) -> int:
         facts = describe_journal(run)
         if options.failed_only and not rows:
             return page.tell([*facts, NO_FAILURES])
-        return page.tell(facts) + medium.list_rows(
+        told = page.tell(facts)
+        told += [""] if medium.width is not None and rows else []
+        return told + medium.list_rows(
             page, rows, lambda: format_table(REPORT_COLUMNS, make_rows()), more=SEE_ALL
         )
 

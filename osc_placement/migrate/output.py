@@ -90,7 +90,7 @@ class Medium:
             return page.describe(rows, is_plan=is_plan, more=more)
         if self.width is not None and rows:
             return draw_table(sort_rows(rows), SHORT_COLUMNS, self.width, page.names)
-        return [make_full()]
+        return list(filter(None, [make_full()]))
 
 
 def plan_to_json(assessment: Assessment, plan: Plan) -> Document:
@@ -177,7 +177,8 @@ def describe_run(
     if assessment.written:
         way = f" {assessment.way}" if assessment.way else ""
         lines.append(f"binding profiles of ports: {len(assessment.written):,} written{way}")
-    return [*lines, report.halted, *describe_next(following, medium)]
+    lines += [report.halted] if report.halted else []
+    return lines + describe_next(following, medium)
 
 
 def describe_next(following: NextCommands | None, medium: Medium) -> list[str]:

@@ -83,13 +83,17 @@ def test_allocations_have_the_names_of_providers_and_come_after_these():
 
 
 def test_table_that_would_break_a_uuid_is_a_line_for_each_cell():
-    """So both can be copied."""
-    consumer, *providers = (f"{each}0000000-0000-4000-8000-000000000000" for each in "cab")
-    assert Page(WIDTH).describe([Row(make_claim(consumer, *providers))]) == [
-        f"name:   {consumer}",
-        f"change: -{providers[0]}:DISK_GB=40",
-        f"        +{providers[1]}:DISK_GB=40",
+    """So both can be copied; an empty line is between two rows."""
+    consumer, other, *providers = (f"{each}0000000-0000-4000-8000-000000000000" for each in "cdab")
+    changes = [f"change: -{providers[0]}:DISK_GB=40", f"        +{providers[1]}:DISK_GB=40"]
+    assert Page(WIDTH).describe([Row(make_claim(each, *providers)) for each in (consumer, other)]) == [
+        *(f"name:   {consumer}", *changes),
+        "",
+        *(f"name:   {other}", *changes),
     ]
+    last = replace(make_claim(other, *providers), reason="as it moves")
+    *_, change, space, reason = Page(WIDTH).describe([Row(last, "", last.reason)])
+    assert (change, space, reason.strip()) == (changes[-1], "", "1  as it moves")
 
 
 def test_few_refusals_without_a_change_are_a_table_of_names():
