@@ -134,7 +134,7 @@ def describe_refusals(
     by = _name_later(len(refused), later)
     partly = sum(each.has_rest for each in refused)
     them = "it" if len(refused) == 1 else "them"
-    whose = them if partly == len(refused) else f"{partly} of them"
+    whose = them if partly == len(refused) else f"{partly:,} of them"
     remedies = []
     if partly:
         remedies.append(
@@ -146,8 +146,8 @@ def describe_refusals(
     reason = f"--force makes no difference: {none}" if is_forced else "" if remedies else none
     told = "; ".join(filter(None, [reason, ", or ".join(remedies)]))
     return (
-        f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
-        f"{by}; {told}"
+        f"{len(refused):,} of {number:,} changes will not be undone, because what the run set was changed "
+        f"since{by}; {told}"
     )
 
 
@@ -163,7 +163,7 @@ def describe_rests(names: Sequence[str], number: int, later: Sequence[tuple[str,
     :param later: as `find_later` returns it
     """
     return (
-        f"{len(names)} of {number} changes will be undone in part: what was set since"
+        f"{len(names):,} of {number:,} changes will be undone in part: what was set since"
         f"{_name_later(len(names), later)} stays, on {list_names(names, MOST_NAMES)}"
     )
 
@@ -172,9 +172,9 @@ def _name_later(number: int, later: Sequence[tuple[str, int]]) -> str:
     """Return the runs that set again what ``number`` changes had set, as `find_later` returns them."""
     if not later:
         return ""
-    runs = list_names([f"run {run_id} ({changed})" for run_id, changed in later], _MOST_LATER)
+    runs = list_names([f"run {run_id} ({changed:,})" for run_id, changed in later], _MOST_LATER)
     others = number - sum(changed for _, changed in later)
-    return f" by {runs}{f', {others} otherwise' if others > 0 else ''}"
+    return f" by {runs}{f', {others:,} otherwise' if others > 0 else ''}"
 
 
 def describe_rest(expected: ProviderState, now: ProviderState, step: Change | None = None) -> str:
@@ -533,22 +533,9 @@ def plan_undo(
             shown[step.uuid] = Change(step.subject, reading.state, step.after)
         elif step.is_partial:
             parted.append((change, state))
-    warnings = []
-    later, again = tee(later)
-    first: list[tuple[str, int]] = []
-    if refused:
-        first = find_later(set_by_others, later)
-        is_useless = force and not parted
-        warnings.append(
-            describe_refusals(
-                list(refused.values()), len(changes), later=first, is_forced=is_useless, command=command
-            )
-        )
-    if parted:
-        names = [change.subject.name for change, _ in parted]
-        told = find_later(parted, again)
-        warnings.append(describe_rests(names, len(changes), told))
-        first = sorted((Counter(dict(first)) + Counter(dict(told))).items(), reverse=True)
+    warnings, first = _warn_of_others(
+        list(refused.values()), set_by_others, parted, len(changes), later, force=force, command=command
+    )
     if force and any(step.facets for step in steps) and not (refused or parted or unreadable):
         warnings.append(FORCE_UNNEEDED)
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
@@ -566,6 +553,39 @@ def plan_undo(
         later=tuple(first),
     )
     return refuse_gone(plan)
+
+
+def _warn_of_others(
+    refusals: Sequence[ChangedSince],
+    refused: Sequence[tuple[Change, ProviderState]],
+    parted: Sequence[tuple[Change, ProviderState]],
+    number: int,
+    later: Iterable[Run],
+    *,
+    force: bool,
+    command: str,
+) -> tuple[list[str], list[tuple[str, int]]]:
+    """Return the warnings of what others set since, and the later runs that did, with numbers of changes.
+
+    :param refused: the changes that are refused, with what is there
+    :param parted: those of which a part is undone
+    :param number: of all changes of the run
+    """
+    warnings: list[str] = []
+    later, again = tee(later)
+    first: list[tuple[str, int]] = []
+    if refused:
+        first = find_later(refused, later)
+        is_useless = force and not parted
+        warnings.append(
+            describe_refusals(refusals, number, later=first, is_forced=is_useless, command=command)
+        )
+    if parted:
+        names = [change.subject.name for change, _ in parted]
+        told = find_later(parted, again)
+        warnings.append(describe_rests(names, number, told))
+        first = sorted((Counter(dict(first)) + Counter(dict(told))).items(), reverse=True)
+    return warnings, first
 
 
 def has_inventories(state: ProviderState, wanted: Inventories | None) -> bool:

@@ -160,7 +160,7 @@ class ApplyPlanFile(PlanCommand):
         for move in moves[:_MOST_MOVES]:
             tell(self.app.stderr, f"{move.step.subject.name}: {move.what}")
         if len(moves) > _MOST_MOVES:
-            tell(self.app.stderr, f"and {len(moves) - _MOST_MOVES} more")
+            tell(self.app.stderr, f"and {len(moves) - _MOST_MOVES:,} more")
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
         told = describe_moves(moves)

@@ -90,7 +90,7 @@ def write_atomically(client: PlacementClient, changes: Sequence[Change]) -> None
         first = next((change for change in changes if change.uuid in refusals), None)
         if first is not None:
             number = error.answer.get("refused", len(refusals))
-            others = f", as well as {number - 1} more" if isinstance(number, int) and number > 1 else ""
+            others = f", as well as {number - 1:,} more" if isinstance(number, int) and number > 1 else ""
             error.message = f"{first.subject.name} was refused{others}: {refusals[first.uuid]}"
         raise
 
