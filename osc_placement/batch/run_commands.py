@@ -341,7 +341,7 @@ def advise_to_resume(run: Run, command: str) -> list[str]:
     if run.is_running or not (options or run.state == "unfinished"):
         return []
     # PERF: the journals of undos are read only where something could be advised
-    undone = find_undone(journal.read_undos(run.header.id)).get(run.header.id)
+    undone = find_undone([run, *journal.read_undos(run.header.id)]).get(run.header.id)
     if undone and undone.is_whole:
         return []
     resume = f"{command} resume {run.header.id}"
@@ -369,7 +369,7 @@ def _list_facts(header: Header, state: str, numbers: Sequence[str], *, ended: st
 def _describe_state(run: Run) -> str:
     """Return the state of a run, and the undo that counts: what is undone of it, else the last attempt."""
     undos = journal.read_undos(run.header.id)
-    undone = find_undone(undos)
+    undone = find_undone([run, *undos])
     if found := undone.get(run.header.id):
         return _join_states(run.state, found, sum(map(run.may_be_written, run.intents.values())))
     tried = [undo for undo in undos if undo.header.undoes == run.header.id and undo.header.id not in undone]

@@ -365,7 +365,7 @@ def resume(
     try:
         check_server(run.header.server, client.endpoint)
         kind, is_atomic = run.header.kind, bool(run.header.settings.get("atomic"))
-        undone = find_undone(journal.read_undos(run.header.id, directory)).get(run.header.id)
+        undone = find_undone([run, *journal.read_undos(run.header.id, directory)]).get(run.header.id)
         is_undone = bool(undone and undone.is_whole)
         if kind == RESHAPE:
             require_planned(run)
@@ -421,7 +421,7 @@ def undo(
     run = read_run(client, run_id, directory)
     run_id = run.header.id
     selection = f"changed by run {run_id}"
-    undone = find_undone(journal.read_undos(run_id, directory)).get(run_id)
+    undone = find_undone([run, *journal.read_undos(run_id, directory)]).get(run_id)
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory), command=command)
         if atomic and plan.refused:

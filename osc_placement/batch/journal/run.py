@@ -268,18 +268,24 @@ def name_done(partial: int) -> str:
 def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:
     """Return by the ID of each run of which something is undone how much that is.
 
-    What an undo did counts only as far as it was not undone itself.
+    What an undo did counts only as far as it was not undone itself, and not at all where later undos of the
+    same run undid all of it. A run that was resumed after its undo may have changes that this did not undo.
 
-    :param runs: in any order
+    :param runs: in any order; of a run that is not among these, nothing is known of its resumes
     """
     found: dict[str, Undone] = {}
-    for run in sorted(runs, key=lambda run: run.header.id, reverse=True):
+    by_id = {run.header.id: run for run in runs}
+    for _, run in sorted(by_id.items(), reverse=True):
         lost, more = found.get(run.header.id), found.get(run.header.undoes or "")
         if not run.header.undoes or (lost and lost.is_whole):
             continue
+        undone = by_id.get(run.header.undoes)
+        if undone and more and more.is_whole and more.number >= undone.applied:
+            continue
         # a change of which a part was left is not undone
         number = max(0, run.applied - run.partial - (lost.number if lost else 0))
-        is_whole = run.state == "done" and lost is None
+        is_resumed = undone is not None and undone.ended > run.header.started and number < undone.applied
+        is_whole = run.state == "done" and lost is None and not is_resumed
         if number == 0 and not (run.partial or is_whole):
             continue
         by = run.header.id

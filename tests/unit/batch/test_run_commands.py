@@ -243,6 +243,29 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert Page(80).describe([row])[-1] == f"In part: b: {told}"
 
 
+def test_undone_run_that_makes_more_changes_in_a_resume_is_partly_undone(runs):
+    """What its resume made is left to undo, until an undo has undone that too, or all of it again."""
+    run = runs.set_ratio(4.0)
+    undo = runs.undo(run)
+    undone = read_list(None, None, pytest.fail).runs
+
+    def states(changes, applied, *more):
+        """Return the states of the run and its undos, if the run was resumed after the first undo."""
+        resumed = dataclasses.replace(
+            undone[0], changes=changes, applied=applied, ended="2999-01-01T00:00:00Z"
+        )
+        return journal.find_undone([resumed, undone[1], *more])[run]
+
+    assert states(3, 3).is_whole
+    found = states(5, 5)
+    assert (found.is_whole, found.number) == (False, 3)
+    header = dataclasses.replace(undone[1].header, id=f"{undo}9", started="2999-01-01T00:00:01Z")
+    rest = dataclasses.replace(undone[1], header=header, changes=2, applied=2)
+    assert states(5, 5, rest).runs == f"by run {undo} (3) and run {undo}9 (2)"
+    again = dataclasses.replace(rest, changes=5, applied=5)
+    assert (states(5, 5, again).is_whole, states(5, 5, again).runs) == (True, f"by run {undo}9")
+
+
 def test_forced_undo_names_what_stays_in_part_and_who_changed_it(runs):
     """The operator need not look for the hosts, nor for the run that stands in the way."""
     run = runs.set_fields(reserved=1, allocation_ratio=4.0)
