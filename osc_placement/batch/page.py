@@ -45,7 +45,7 @@ _LEAST_GROUPS: Final = 5
 _MOST_GROUPS: Final = 20
 _MOST_REASONS: Final = 4
 _MOST_FAILURES: Final = 40
-_MOST_WARNINGS: Final = 9
+_MOST_WARNINGS: Final = 12
 _MOST_SUMMARY: Final = 2
 #: lines that are kept for what follows the failures of a plan: its end, and the result
 _KEPT_BY_PLAN: Final = 24
@@ -56,6 +56,7 @@ SHORT_COLUMNS: Final = (*_COLUMNS, "reason")
 SEE_ALL: Final = "(--long shows each of them)"
 SEE_CHANGES: Final = "(--long shows each change)"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NUMBER: Final = re.compile(r"[\d,.]+")
 #: a word with letters and digits, as names of hosts are; no amount such as VCPU=2
 _NAME: Final = re.compile(r"(?<!\S)(?=[^\s=]*[A-Za-z])(?=[^\s=]*\d)[^\s=]+(?!\S)")
 
@@ -216,10 +217,23 @@ class Page:
         return lines if is_whole else lines + self._tell_once(more)
 
     def warn(self, warnings: Iterable[str]) -> list[str]:
-        """Return a line for each warning that is not on the page already."""
-        new = [text for each in warnings if (text := f"Warning: {each}") not in self._told]
+        """Return a line for each warning that is not on the page already.
+
+        If they take too many, those that differ in names and numbers only have one line, with how many they
+        are, so that the others need not be cut.
+        """
+        new = [each for each in warnings if each not in self._told]
         self._told.update(new)
-        return self._take(new, _MOST_WARNINGS, "more warnings")
+        lines = [f"Warning: {each}" for each in new]
+        if self.width is not None and count_lines(lines, self.width) > _MOST_WARNINGS:
+            alike: dict[str, list[str]] = {}
+            for each in new:
+                alike.setdefault(_NUMBER.sub("", _NAME.sub("", each)), []).append(each)
+            lines = [
+                f"Warning{f' (1 of {len(group):,} alike)' if len(group) > 1 else ''}: {group[0]}"
+                for group in alike.values()
+            ]
+        return self._take(lines, _MOST_WARNINGS, "more warnings")
 
     def propose(self, plan: Plan, more: str = "") -> list[str]:
         """Return the text of a plan that is to be confirmed, without its warnings.

@@ -273,6 +273,18 @@ def test_nothing_is_left_out_where_there_is_no_terminal():
     assert len(Page().warn([f"{number} {LONG}" for number in range(100)])) == 100
 
 
+def test_warnings_that_differ_in_names_and_numbers_share_a_line_if_there_are_many():
+    """The others, which may end with a command, are whole."""
+    command = "openstack resource provider batch run undo 20260101T000000-abcdef"
+    undone = f"Run 20260101T000000-123456 was undone; {'its resume makes some changes; ' * 3}undo: {command}"
+    over = [f"host{number}: VCPU would be over capacity by {number}: 64 allocated" for number in range(1, 11)]
+    told = "Warning (1 of 10 alike): host1: VCPU would be over capacity by 1: 64 allocated"
+    lines = Page(WIDTH).warn([undone, *over])
+    assert " ".join(lines).endswith(f"{command} {told}")
+    assert Page(WIDTH).warn(over[:2]) == [f"Warning: {each}" for each in over[:2]]
+    assert Page().warn(over) == [f"Warning: {each}" for each in over]
+
+
 def test_plan_has_rows_for_changes_and_refusals():
     """With the reason; what is unchanged has none."""
     change, refused = make_change(1), make_change(2)
