@@ -30,7 +30,7 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, R
 from osc_placement.batch.undo import ChangedSince, UndoEdit, advise_to_undo
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import align, cut, cut_middle, describe_hidden, wrap_fact
+from osc_placement.terminal.lines import CUT, align, cut, cut_middle, describe_hidden, wrap_fact
 from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import OtherName, read_number, read_positive
 
@@ -58,7 +58,6 @@ _SHORT_ID: Final = 14
 #: a word of a title that begins with the name of a class or trait, and a field behind one
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
-_CUT: Final = "..."
 #: the option with which a change is made that was refused
 _OVERRIDE: Final = re.compile(r"(--[a-z-]+) does it all the same$")
 NO_FAILURES: Final = "No change failed, was refused, or was done in part."
@@ -210,7 +209,10 @@ class RunList:
         lines = align(list(zip(*rows, strict=True)), width)
         if hidden:
             lines.append(describe_hidden(hidden))
-        elif any(_CUT in what for what in whats):
+        elif any(
+            what not in (printable(name), printable(run.header.edit.title))
+            for what, name, run in zip(whats, self._name_edits(), self.runs, strict=True)
+        ):
             lines.append("(--long shows each run whole)")
         return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
 
@@ -294,10 +296,10 @@ def shorten_title(title: str, width: int) -> str:
     words = title.split(" ")
     first = next((number for number, word in enumerate(words) if _NAME.match(word)), len(words))
     head, named = words[:first], words[first:]
-    whole = [[*named[:number], _CUT] for number in range(len(named) - 1, 0, -1)]
-    others = [[_CUT, *named[number:]] for number in range(1, len(named))]
+    whole = [[*named[:number], CUT] for number in range(len(named) - 1, 0, -1)]
+    others = [[CUT, *named[number:]] for number in range(1, len(named))]
     if named:
-        others.insert(0, [_FIELD.sub(_CUT, named[0]), *([_CUT] if named[1:] else [])])
+        others.insert(0, [_FIELD.sub(CUT, named[0]), *([CUT] if named[1:] else [])])
     verb = head[-1:]
     tries = ((head, whole), (verb, [named, *whole] if named else []), (head, others), (verb, others))
     texts = (" ".join((*begin, *choice)) for begin, choices in tries for choice in choices)

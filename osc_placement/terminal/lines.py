@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-_CUT: Final = "..."
+#: in place of what is left out of a text
+CUT: Final = "..."
 #: letters of a heading that has no more than the ID of a run that is undone
 _LEAST_HEADING: Final = len("undo of 20261126T164036-3c6886 ...)")
 #: a name, word or number with the comma or the blanks behind it; a comma within a number is a part of it
@@ -32,7 +33,7 @@ def list_names(names: Sequence[str], most: int) -> str:
 
 def cut(text: str, length: int) -> str:
     """Return a text without its end, if it is longer than this."""
-    return text if len(text) <= length else text[: max(0, length - len(_CUT))] + _CUT
+    return text if len(text) <= length else text[: max(0, length - len(CUT))] + CUT
 
 
 def cut_middle(text: str, length: int) -> str:
@@ -40,7 +41,7 @@ def cut_middle(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     end = length // 2
-    return text[: length - end - len(_CUT)] + _CUT + text[-end:]
+    return text[: length - end - len(CUT)] + CUT + text[-end:]
 
 
 def wrap(text: str, width: int, *, whole_words: bool = False) -> list[str]:
@@ -159,14 +160,14 @@ def fit_heading(text: str, most: int, width: int, end: str = "") -> str:
 def _cut_words(text: str, length: int) -> str:
     """Return a text without its last words, if it is longer than this; a parenthesis is closed."""
     # a blank comes before the dots, and a parenthesis behind them
-    start = text[: max(0, length - len(_CUT) - 2)]
+    start = text[: max(0, length - len(CUT) - 2)]
     if len(text) <= length or " " not in start:
         return cut(text, length)
     start = start if text[len(start)] == " " else start.rpartition(" ")[0]
     if len(start) < length // 2:
         # the word that does not fit is most of the text, such as a path
         return cut_middle(text, length)
-    return f"{start} {_CUT}{')' if start.count('(') > start.count(')') else ''}"
+    return f"{start} {CUT}{')' if start.count('(') > start.count(')') else ''}"
 
 
 def align(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -37,6 +37,7 @@ from osc_placement.batch.journal.run import (
     name_refused,
 )
 from osc_placement.errors import without_password
+from osc_placement.terminal.lines import CUT
 from osc_placement.whole_file import find_user_directory, write_whole
 
 if TYPE_CHECKING:
@@ -520,13 +521,21 @@ def _read_mark(path: pathlib.Path) -> tuple[int, str] | None:
 
 
 def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
-    """Return the journal of the run with this ID, or of the only one whose ID begins with it."""
+    """Return the journal of the run with this ID, or of the only one whose ID begins with it.
+
+    An ID that a narrow list shows without its middle, as ``2026...7e8914``, does as well.
+    """
     directory = directory or state_directory()
     path = directory / f"{run_id}{_SUFFIX}"
     if run_id and "/" not in run_id:
         if path.is_file():
             return path
-        found = [each for each in _list_paths(directory) if each.name.startswith(run_id)]
+        begin, _, end = run_id.partition(CUT)
+        found = [
+            each
+            for each in _list_paths(directory)
+            if each.name.startswith(begin) and each.name.endswith(f"{end}{_SUFFIX}" if end else "")
+        ]
         if len(found) == 1:
             return found[0]
         if found:

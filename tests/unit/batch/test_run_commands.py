@@ -147,7 +147,8 @@ def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs
     runs.set_ratio(4.0)
     server = journal.identify_server(SERVER)
     (run,) = (found := read_list(server, None, pytest.fail)).runs
-    for failed, told in ((2, []), (1, ["Not shown: not done (--long shows it)"])):
+    shortened = "(--long shows each run whole)"
+    for failed, told in ((2, [shortened]), (1, ["Not shown: not done (--long shows it)"])):
         summary = dataclasses.replace(run, applied=1, failed=failed, state="unfinished")
         assert dataclasses.replace(found, runs=[summary]).draw(55, with_clouds=False)[2:] == told
 

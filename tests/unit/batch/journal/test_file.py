@@ -508,6 +508,16 @@ def test_last_run_is_not_guessed_past_a_damaged_journal(tmp_path):
         journal.find_last(journal.identify_server(SERVER), tmp_path)
 
 
+def test_run_is_found_by_an_id_without_its_middle(tmp_path):
+    """As a narrow list shows the ID of an undone run, if only one run fits."""
+    cloud = FakeCloud("a")
+    first, second = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
+    for run in (first, second):
+        assert journal.complete_id(f"{run[:4]}...{run[-6:]}", tmp_path) == run
+    with pytest.raises(journal.JournalError, match="begins the IDs of 2 runs"):
+        journal.complete_id(f"{first[:4]}...", tmp_path)
+
+
 def test_run_is_undone_until_its_undo_is_undone(tmp_path):
     """An undo that is unfinished undoes nothing as a whole."""
 
