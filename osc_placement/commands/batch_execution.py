@@ -154,9 +154,10 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     _summarized: Plan | Report | None = None
     exit_statuses = (
         "Exit status: 0 every provider is as asked, or the plan was shown; 1 nothing was changed, the reason "
-        "is on stderr; 2 the command line is wrong, or with --detailed-exitcode, where values that are wrong "
-        "end with 1, something changed or would; 3 some providers failed or would be refused, the rows say "
-        "which and why, or the rows cannot be written; 130 interrupted, the rows say what was done."
+        "is on stderr; 2 the command line is wrong; 3 some providers failed or would be refused, the rows "
+        "say which and why, or the rows cannot be written; 130 interrupted, the rows say what was done. With "
+        "--detailed-exitcode, 2 also says that something changed or would, and a value that is wrong ends "
+        "with 1."
     )
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:

@@ -120,10 +120,10 @@ class RunMigration(PlanCommand):
     minimum = microversion.CONSUMER_GENERATIONS
     exit_statuses = (
         "Exit status: 0 the migration is complete, or the plan was shown; 1 nothing was changed, "
-        "the reason is on stderr; 2 the command line is wrong, or with --detailed-exitcode, "
-        "where values that are wrong end with 1, something changed or would change; 3 something "
-        "failed or was left alone, the output says what and why; 4 something of nova could not be "
-        "read, and what depends on it was left alone; 130 interrupted, the rows say what was done."
+        "the reason is on stderr; 2 the command line is wrong; 3 something failed or was left alone, "
+        "the output says what and why; 4 something of nova could not be read, and what depends on it "
+        "was left alone; 130 interrupted, the rows say what was done. With --detailed-exitcode, 2 also "
+        "says that something changed or would change, and a value that is wrong ends with 1."
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
