@@ -56,8 +56,8 @@ LONGEST = (
     "unit/migrate/migrations/test_memory.py",
 )
 
-#: what has whole systems run beside each other: it takes half as long again where it is measured, and reaches
-#: next to nothing that other tests do not
+#: what has whole systems run beside each other, or tries thousands of random inputs: it takes half as long
+#: again where it is measured, and reaches next to nothing that other tests do not
 UNMEASURED = (
     "functional/benchmarks",
     "functional/conformance",
@@ -67,6 +67,9 @@ UNMEASURED = (
     "functional/migrate/test_move_baremetal.py",
     "functional/packaging",
     "reliability",
+    "unit/candidates/test_search.py",
+    "unit/migrate/migrations/test_memory.py",
+    "unit/report/test_explain.py",
 )
 TESTS = pathlib.Path(__file__).parent
 
