@@ -250,6 +250,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 )
                 for outcome in report.outcomes
             ],
+            # a run has a command that shows it
+            more="" if self._commands else SEE_CHANGES,
         )
 
     def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
