@@ -531,11 +531,8 @@ def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
         if path.is_file():
             return path
         begin, _, end = run_id.partition(CUT)
-        found = [
-            each
-            for each in _list_paths(directory)
-            if each.name.startswith(begin) and each.name.endswith(f"{end}{_SUFFIX}" if end else "")
-        ]
+        paths, ending = _list_paths(directory), f"{end}{_SUFFIX}"
+        found = [each for each in paths if each.name.startswith(begin) and each.name.endswith(ending)]
         if len(found) == 1:
             return found[0]
         if found:
