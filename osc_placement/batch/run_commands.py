@@ -52,6 +52,8 @@ _WIDE: Final = 120
 _LEAST_WHAT: Final = 12
 _LEAST_ID: Final = 6
 _LEAST_CLOUD: Final = 24
+#: what comes before the ID of an undone run
+_UNDO_OF: Final = "undo of "
 #: characters of the ID of an undone run that end with its random part, whole
 _SHORT_ID: Final = 14
 
@@ -185,7 +187,9 @@ class RunList:
         """
         if not self.runs:
             return []
-        clouds = {run.header.server for run in self.runs} if with_clouds else set()
+        headers = [run.header for run in self.runs]
+        names = list(map(_name_edit, headers))
+        clouds = {header.server for header in headers} if with_clouds else set()
         is_cramped = len(clouds) > 1 and width < _WIDE
         columns = self._make_columns(max(_LEAST_CLOUD, width // 4))
         # what failed is the rest of what was applied, where nothing is pending
@@ -197,33 +201,25 @@ class RunList:
         hidden = [name for name in (_APPLIED, _NOT_DONE) if is_cramped and name in columns]
         for name in hidden:
             del columns[name]
-        if is_cramped or _measure(columns, self._name_edits()) > width:
+        if is_cramped or _measure(columns, names) > width:
             del columns[_STARTED]
             columns = {"id (time in UTC)": columns.pop(_ID), **columns}
-            if _NOT_DONE in columns and _measure(columns, self._name_edits(_SHORT_ID)) > width:
+            shortened = [_name_edit(header, _SHORT_ID) for header in headers]
+            if _NOT_DONE in columns and _measure(columns, shortened) > width:
                 del columns[_NOT_DONE]
                 hidden = [_NOT_DONE]
         free = width - _measure(columns)
-        whats = [_describe_edit(run.header, free) for run in self.runs]
+        whats = [_describe_edit(header, free) for header in headers]
         rows = ([name, *cells] for name, cells in {**columns, "what": whats}.items())
         lines = align(list(zip(*rows, strict=True)), width)
         if hidden:
             lines.append(describe_hidden(hidden))
         elif any(
-            what not in (printable(name), printable(run.header.edit.title))
-            for what, name, run in zip(whats, self._name_edits(), self.runs, strict=True)
+            what not in (printable(name), printable(header.edit.title))
+            for what, name, header in zip(whats, names, headers, strict=True)
         ):
             lines.append("(--long shows each run whole)")
         return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
-
-    def _name_edits(self, most: int | None = None) -> list[str]:
-        """Return what each run did; of an undo, which run it undoes, with so many characters of its ID."""
-        return [
-            f"undo of {cut_middle(run.header.undoes, most or len(run.header.undoes))}"
-            if run.header.undoes
-            else run.header.edit.title
-            for run in self.runs
-        ]
 
     def _make_columns(self, most: int) -> dict[str, list[str]]:
         """Return the cells of all columns but what the runs did, by the headings.
@@ -280,8 +276,14 @@ def _describe_edit(header: Header, width: int) -> str:
     title = printable(header.edit.title)
     if not header.undoes or len(title) <= width:
         return shorten_title(title, max(_LEAST_WHAT, width))
-    before = "undo of "
-    return before + cut_middle(header.undoes, max(_LEAST_ID, width - len(before)))
+    return _name_edit(header, max(_LEAST_ID, width - len(_UNDO_OF)))
+
+
+def _name_edit(header: Header, most: int | None = None) -> str:
+    """Return what a run did; of an undo, which run it undoes, with so many characters of its ID."""
+    if not header.undoes:
+        return header.edit.title
+    return _UNDO_OF + (header.undoes if most is None else cut_middle(header.undoes, most))
 
 
 def shorten_title(title: str, width: int) -> str:
@@ -468,17 +470,8 @@ def delete_runs(
     chosen = list(dict.fromkeys(chosen))
     if chosen:
         lost = sum(undoable.get(run_id, 0) for run_id in chosen)
-        is_known = ended.issuperset(chosen)
-        what = f"run {chosen[0]}" if len(chosen) == 1 else _count_runs(len(chosen))
-        if lost:
-            left = f"{'' if is_known else 'at least '}{count_changes(lost)} can still be undone"
-        else:
-            left = "nothing is left to undo" if is_known else "it is not known what was changed"
         pending = sum(_can_be_resumed(run_id, command) for run_id in unfinished.intersection(chosen))
-        resume = ""
-        if pending:
-            resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
-        confirm(f"Delete {what}, {resume}of which {left}?")
+        confirm(_ask_to_delete(chosen, lost, pending, is_known=ended.issuperset(chosen)))
     for run_id in chosen:
         try:
             journal.delete(run_id)
@@ -498,6 +491,24 @@ def delete_runs(
         what = f"run {deleted.pop()}" if len(deleted) == 1 else _count_runs(len(deleted))
         tell(stderr, f"Deleted {what}{warning}")
     return status
+
+
+def _ask_to_delete(chosen: Sequence[str], lost: int, pending: int, *, is_known: bool) -> str:
+    """Return the question before runs are deleted.
+
+    :param chosen: the IDs of the runs
+    :param lost: number of their changes that can be undone, at least if not all ``is_known``
+    :param pending: number of the runs that can be resumed
+    """
+    what = f"run {chosen[0]}" if len(chosen) == 1 else _count_runs(len(chosen))
+    if lost:
+        left = f"{'' if is_known else 'at least '}{count_changes(lost)} can still be undone"
+    else:
+        left = "nothing is left to undo" if is_known else "it is not known what was changed"
+    resume = ""
+    if pending:
+        resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
+    return f"Delete {what}, {resume}of which {left}?"
 
 
 def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
