@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from osc_placement.batch.plan import ABSENT, ALL_FACETS, Change, Facet, ProviderState
+from osc_placement.batch.plan import ALL_FACETS, Change, Facet, Kind, ProviderState, name_kind
 from osc_placement.model import INVENTORY_FIELDS, Inventory, is_same_ratio
 
 
@@ -109,22 +109,27 @@ def count_differences(
 ) -> list[tuple[int, str]]:
     """Return how many of the changes make each difference, the most frequent first.
 
-    What is created or deleted counts as that, without its name; allocations count by their resource class.
-    ``names`` has those of aggregates and providers, by UUID.
+    What is created or deleted counts by its kind, without its name; allocations count by their resource
+    class. ``names`` has those of aggregates and providers, by UUID.
     """
+    wholes: Counter[tuple[Kind, str]] = Counter()
     counts: Counter[str] = Counter()
     for change in changes:
-        is_whole = ABSENT in (change.before.identity, change.after.identity)
+        is_whole = change.verb != "updated"
+        if is_whole:
+            wholes[change.kind, change.verb] += 1
         texts = set()
         for each in list_differences(change.before, change.after, names):
             if each.facet == "identity" and is_whole:
-                texts.add("created" if each.old is None else "deleted")
-            elif each.facet == "allocations":
+                continue
+            if each.facet == "allocations":
                 sign = "+" if each.old is None else "-" if each.new is None else "other "
                 texts.add(f"{sign}allocations of {each.name.rpartition(':')[2]}")
             else:
                 texts.add(str(each))
         counts.update(texts)
+    for (kind, verb), number in wholes.items():
+        counts[f"{name_kind(kind, number)} {verb}"] = number
     return sorted(((number, text) for text, number in counts.items()), key=lambda each: (-each[0], each[1]))
 
 

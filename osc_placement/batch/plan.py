@@ -257,11 +257,13 @@ class Change:
         return "consumer" if isinstance(self.subject, Consumer) else "resource provider"
 
     @property
-    def is_deletion(self) -> bool:
-        """Return whether all of it is deleted; a consumer is, when nothing is allocated to it any more."""
-        if isinstance(self.subject, Consumer):
-            return bool(self.before.allocations) and self.after.allocations == {}
-        return self.after.identity == ABSENT != self.before.identity
+    def verb(self) -> Literal["created", "deleted", "updated"]:
+        """Return what becomes of it; a consumer exists while something is allocated to it."""
+        facet = "allocations" if isinstance(self.subject, Consumer) else "identity"
+        before, after = getattr(self.before, facet), getattr(self.after, facet)
+        if before == after or None in (before, after):
+            return "updated"
+        return "deleted" if not after else "updated" if before else "created"
 
     @property
     def uuid(self) -> str:
@@ -373,7 +375,7 @@ class Plan:
     def question(self) -> str:
         """Return the question by which the plan is confirmed; it names what is deleted."""
         verb = "Change" if self._is_about_providers else "Make"
-        gone = Counter(step.kind for step in self.changes if step.is_deletion)
+        gone = Counter(step.kind for step in self.changes if step.verb == "deleted")
         deleting = f", deleting {count_things(gone)}" if gone else ""
         return f"{verb} {self.count(len(self.changes))}{deleting}?"
 
@@ -603,11 +605,14 @@ def count_changes(number: int) -> str:
     return f"{number:,} change{'' if number == 1 else 's'}"
 
 
+def name_kind(kind: Kind, number: int) -> str:
+    """Return the noun for so many things of a kind."""
+    return kind if number == 1 else PLURALS[kind]
+
+
 def count_things(numbers: Mapping[Kind, int]) -> str:
     """Return numbers of things in words."""
-    counts = [
-        f"{number:,} {kind if number == 1 else PLURALS[kind]}" for kind, number in numbers.items() if number
-    ]
+    counts = [f"{number:,} {name_kind(kind, number)}" for kind, number in numbers.items() if number]
     return ", ".join(counts) or "nothing"
 
 

@@ -110,6 +110,4 @@ def _result_of(step: Change, outcome: Outcome) -> StepResult:
         return StepResult(kind, name, "failed", outcome.error)
     if outcome.result is Result.UNCHANGED:
         return StepResult(kind, name, "unchanged")
-    facet = "allocations" if kind == "consumer" else "identity"
-    before, after = getattr(step.before, facet), getattr(step.after, facet)
-    return StepResult(kind, name, "deleted" if not after else "updated" if before else "created")
+    return StepResult(kind, name, step.verb)

@@ -4,6 +4,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.difference import count_differences, describe_difference, list_differences
 from osc_placement.batch.plan import ABSENT, Change, ProviderState, describe_identity
 from osc_placement.model import Inventory, Provider
@@ -57,7 +58,7 @@ def test_what_comes_or_goes_has_a_sign():
 
 
 def test_differences_are_counted_the_most_frequent_first():
-    """Providers that are created count without their names, and allocations without their providers."""
+    """What is created or deleted counts by its kind, and allocations without their providers."""
     subject = Provider("u", "name", 1)
     created = [
         Change(
@@ -75,4 +76,11 @@ def test_differences_are_counted_the_most_frequent_first():
         )
         for name in "de"
     ]
-    assert count_differences([*created, *claimed]) == [(3, "created"), (2, "+allocations of VCPU"), (1, "+T")]
+    given_back = Change(Consumer("c"), claimed[0].after, ProviderState(allocations={}))
+    assert count_differences([*created, *claimed, given_back]) == [
+        (3, "resource providers created"),
+        (2, "+allocations of VCPU"),
+        (1, "+T"),
+        (1, "-allocations of VCPU"),
+        (1, "consumer deleted"),
+    ]

@@ -137,7 +137,7 @@ def test_many_changes_that_differ_in_few_ways_are_counted():
     ]
     plan = plan_apply(Document(providers=tuple(entries)), EMPTY)
     assert list(describe_plan(plan, 10)) == [
-        "        8  created",
+        "        8  resource providers created",
         "        4  +COMPUTE_NODE",
         "        4  +HW_CPU_X86_AVX",
     ]
