@@ -1086,6 +1086,12 @@ def test_many_changes_are_counted_on_a_terminal_and_all_shown_if_asked_for(opens
         again, _ = run_on_terminal(openstack, *command, "--yes", columns=80)
         assert "       30  unchanged: has the ratio already\nNothing to do: ratio set VCPU=4.0: 0 " in again
         assert prefix not in again
+        # an undo that is refused everywhere has no run, so that --long shows what it would have shown
+        openstack.run(*RATIO, "VCPU=5", "--name", f"{prefix}*", "--yes")
+        refused, status = run_on_terminal(openstack, *RUN, "undo", run, "--yes", columns=80)
+        assert (status, refused.count(prefix), "(--long shows each change)" in refused) == (3, 1, True)
+        refused, _ = run_on_terminal(openstack, *RUN, "undo", run, "--yes", "--long", columns=80)
+        assert refused.count(f"| {prefix}") == 30
     finally:
         for host in made:
             rack.client.delete_provider(host)
