@@ -49,10 +49,9 @@ from osc_placement.commands import base
 from osc_placement.errors import UsageError
 from osc_placement.package import discard
 from osc_placement.terminal.confirmation import ConfirmedCommand
-from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
+from osc_placement.terminal.screen import is_terminal, say, screen_of, tell, write_lines
 from osc_placement.terminal.tables import LinesColumn, draw_cells, show_cell
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -191,7 +190,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 raise
             # what was done stays done, and its summary is printed even if the rows cannot be
             self._close(self.app.stderr)
-            _say([f"The rows cannot be written: {error.strerror}"], self.app.stderr)
+            say(self.app.stderr, [f"The rows cannot be written: {error.strerror}"])
             discard(self.app.stdout)
             return max(self.exit_status, EXIT_PARTIAL)
         except Exception:
@@ -209,7 +208,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             say_summary(self._summarized, self.page, stream)
         if self.saved_plan:
             command = f"{APPLY_PLAN} {shlex.quote(self.saved_plan)}"
-            _say([f"Saved; to carry it out: {command}"], stream)
+            say(stream, [f"Saved; to carry it out: {command}"])
         if self._commands:
             say_commands(self._commands, self.page, stream)
         if self._left:
@@ -265,11 +264,11 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             refuse_dropped(plan)
         self.page.name_providers(plan.steps)
         page = self.page if is_terminal(self.app.stderr) else Page()
-        _say(page.warn(plan.warnings), self.app.stderr)
+        say(self.app.stderr, page.warn(plan.warnings))
         if is_confirmed:
             given = [f"--{name.replace('_', '-')} " for name in _AGAIN if getattr(parsed_args, name, False)]
             more = f"({''.join(given)}--dry-run --long shows each change)"
-            _say(page.propose(plan, more), self.app.stderr)
+            say(self.app.stderr, page.propose(plan, more))
             self.confirm(plan.question)
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
@@ -329,18 +328,12 @@ def say_summary(result: Plan | Report, page: Page, stream: TextIO | None) -> Non
         lines = page.summarize_plan(result)
     else:
         lines = page.summarize(result.heading, result.totals)
-    _say(lines, stream)
+    say(stream, lines)
 
 
 def say_commands(commands: NextCommands, page: Page, stream: TextIO | None) -> None:
     """Print the commands that can follow a run: on a terminal a line each, elsewhere all in one line."""
-    _say(page.name_commands(commands) if is_terminal(stream) else [str(commands)], stream)
-
-
-def _say(lines: Iterable[str], stream: TextIO | None) -> None:
-    """Print lines, escaping names in them; do nothing without a stream."""
-    for line in lines if stream else ():
-        print(printable(line), file=stream)
+    say(stream, page.name_commands(commands) if is_terminal(stream) else [str(commands)])
 
 
 def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> int:

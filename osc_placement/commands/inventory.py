@@ -19,9 +19,8 @@ from osc_placement.commands.batch_execution import carry_out
 from osc_placement.commands.fitted import FittedLister
 from osc_placement.errors import OutcomeUnknown, PlacementError, UsageError, is_outcome_unknown
 from osc_placement.model import Percent, settle_shares
-from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
-from osc_placement.terminal.screen import is_terminal, tell
+from osc_placement.terminal.screen import is_terminal, say, tell
 
 FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
@@ -201,9 +200,8 @@ class SetInventory(FittedLister):
         # a script finds nothing on stderr that is not about an interruption or a failure
         pace = service.Pace(_CONCURRENCY)
         report, commands = carry_out(self.client, job, stream, pace, is_quiet=True, keeps_pace=False)
-        if stream is not None and (report.interrupted or (is_terminal(stream) and report.is_failed)):
-            print(printable(report.summary), file=stream)
-            print(commands, file=stream)
+        if report.interrupted or (is_terminal(stream) and report.is_failed):
+            say(stream, [report.summary, str(commands)])
         if report.interrupted:
             raise KeyboardInterrupt
         return report

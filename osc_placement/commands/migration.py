@@ -23,7 +23,7 @@ from osc_placement.commands.batch_options import add_execution
 from osc_placement.commands.nova_request import read_filter_options
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.terminal.screen import is_terminal, screen_of
+from osc_placement.terminal.screen import is_terminal, say, screen_of
 from osc_placement.terminal.values import add_concurrency_option
 
 if TYPE_CHECKING:
@@ -253,5 +253,4 @@ def _tell_problems(
     command: base.PlacementCommand, problems: Sequence[Problem], page: Page, more: str, most: int
 ) -> None:
     found = [(each.subject, each.text) for each in problems]
-    for line in page.complain(found, "Left alone: ", more=more, most=most):
-        print(line, file=command.app.stderr)
+    say(command.app.stderr, page.complain(found, "Left alone: ", more=more, most=most))

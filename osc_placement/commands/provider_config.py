@@ -49,7 +49,7 @@ from osc_placement.state.text import parse_text
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import count_lines, fit
 from osc_placement.terminal.progress import ProgressBar
-from osc_placement.terminal.screen import screen_of, tell
+from osc_placement.terminal.screen import say, screen_of, tell
 from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
@@ -472,8 +472,7 @@ class _ComparingCommand(base.PlacementCommand):
         width = screen_of(stream).width
         if width is not None:
             lines = fit(lines, _MOST_WARNINGS, width, "more; see: openstack resource provider config lint")
-        for line in lines:
-            print(line, file=stream)
+        say(stream, lines)
 
     def read_targets(self, targets: _Targets, concurrency: int) -> list[Reading]:
         """Read the inventories and traits of the providers."""

@@ -42,10 +42,9 @@ from osc_placement.state.results import ApplyReport, list_refusals, list_results
 from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
 from osc_placement.terminal.confirmation import ConfirmedCommand
-from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import fit
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of, tell
+from osc_placement.terminal.screen import say, screen_of, tell
 from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
@@ -298,8 +297,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if stream is None:
             return
         width = screen_of(stream).width
-        for line in lines if width is None else fit(list(lines), most, width, more):
-            print(printable(line), file=stream)
+        say(stream, lines if width is None else fit(list(lines), most, width, more))
 
     def _execute(
         self, plan: Plan, parsed_args: argparse.Namespace
@@ -330,8 +328,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             tell(self.app.stdout, line)
         self.app.stdout.flush()
         if commands and self.is_attended():
-            width = screen_of(self.app.stderr).width
-            print(*Page(width).name_commands(commands), sep="\n", file=self.app.stderr)
+            say(self.app.stderr, Page(screen_of(self.app.stderr).width).name_commands(commands))
         elif commands:
             tell(self.app.stderr, str(commands))
         if not report.is_repeatable:

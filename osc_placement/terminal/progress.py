@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.screen import is_terminal, wrap_for
+from osc_placement.terminal.screen import is_terminal, tell, wrap_for
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -165,8 +165,7 @@ def nothing_changed_on_interrupt(stream: TextIO | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if stream is not None:
-            print("Interrupted; nothing was changed.", file=stream)
+        tell(stream, "Interrupted; nothing was changed.")
         raise
 
 
@@ -196,7 +195,7 @@ class WriteWatch:
         said = "Interrupted; nothing was changed."
         if self._is_started:
             said = f"Interrupted while the change was under way; to see whether it was done: {self._check}"
-        print(said, file=self._stream)
+        tell(self._stream, said)
 
 
 @contextmanager

@@ -133,7 +133,17 @@ def name_path(path: pathlib.Path) -> str:
 def tell(stream: TextIO | None, text: str) -> None:
     """Print a message, escaped, and broken between words on a terminal; nothing on a closed stream."""
     if stream is not None:
-        print(*wrap_for(stream, printable(text)), sep="\n", file=stream)
+        say(stream, wrap_for(stream, printable(text)))
+
+
+def say(stream: TextIO | None, lines: Iterable[str]) -> None:
+    """Print lines, escaped, in one write; nothing on a closed stream.
+
+    Where standard output is a pipe, what its reader prints on the terminal then comes before or after them.
+    """
+    text = "".join(f"{printable(line)}\n" for line in lines)
+    if stream is not None:
+        stream.write(text)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:

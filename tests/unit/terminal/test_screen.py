@@ -4,7 +4,7 @@
 import io
 
 from osc_placement.terminal.confirmation import confirm
-from osc_placement.terminal.screen import wrap_for
+from osc_placement.terminal.screen import say, tell, wrap_for
 
 
 class Terminal(io.StringIO):
@@ -21,6 +21,17 @@ def test_a_text_is_broken_between_words_on_a_terminal_only(monkeypatch):
     text = "Plan these 2 again, and show the new plan?"
     assert wrap_for(Terminal(), text) == ["Plan these 2 again,", "and show the new", "plan?"]
     assert wrap_for(io.StringIO(), text) == [text]
+
+
+def test_a_message_is_printed_in_one_write(monkeypatch):
+    """What the reader of a pipe prints on the same terminal does not come between its lines."""
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal, writes = Terminal(), []
+    monkeypatch.setattr(terminal, "write", writes.append)
+    tell(terminal, "Plan these 2 again, and show the new plan?")
+    say(terminal, ["a name\x1b", "another"])
+    assert writes == ["Plan these 2 again,\nand show the new\nplan?\n", "a name\\x1b\nanother\n"]
+    tell(None, "nobody reads this")
 
 
 def test_question_leaves_space_for_the_answer_in_its_last_line(monkeypatch):
