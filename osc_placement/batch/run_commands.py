@@ -620,7 +620,7 @@ def name_next_commands(
 
     :param show: the words before the verb of a command that reads the journal
     :param change: the words before the verb of a command that writes to placement, with the access to it
-    :param can_be_undone: whether it may have made changes before
+    :param can_be_undone: whether it may have made changes before that are not undone
     :param title: what the run did, if that is not clear
     :param again: the options that a resume has to be given again
     :param undoes: the run that it undoes
@@ -629,10 +629,11 @@ def name_next_commands(
     commands = {"show": f"{show} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE and not report.is_refused:
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
-    if can_be_undone or not report.wrote_nothing:
+    earlier = "with the changes that it made before" if report.wrote_nothing and can_be_undone else ""
+    if earlier or not report.wrote_nothing:
         commands["undo"] = f"{change} undo {run_id}"
     left = describe_left(report, undoes, change)
-    return NextCommands(", ".join(filter(None, (run_id, title))), commands, left)
+    return NextCommands(", ".join(filter(None, (run_id, title, earlier))), commands, left)
 
 
 def describe_left(report: Report, undoes: str | None, change: str) -> str:

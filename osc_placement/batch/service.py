@@ -186,7 +186,7 @@ class Job:
     :ivar undoes: ID of the run that is undone
     :ivar classes: resource classes that are created first; an undo leaves them
     :ivar resumed: the open journal of the run that is resumed
-    :ivar is_undone: whether all that it changed before is undone
+    :ivar can_be_undone: whether that run may have made changes before that are not undone
     :ivar pace: what that journal keeps for a resume
     """
 
@@ -198,7 +198,7 @@ class Job:
     undoes: str | None = None
     classes: frozenset[str] = frozenset()
     resumed: Journal | None = None
-    is_undone: bool = False
+    can_be_undone: bool = False
     pace: Pace | None = None
 
     def __enter__(self) -> Job:
@@ -207,11 +207,6 @@ class Job:
     def __exit__(self, *_error: object) -> None:
         if self.resumed is not None:
             self.resumed.close()
-
-    @property
-    def can_be_undone(self) -> bool:
-        """Return whether there may be something to undo, even if nothing is written any more."""
-        return self.resumed is not None and not self.is_undone
 
     @property
     def is_needed(self) -> bool:
@@ -366,14 +361,15 @@ def resume(
         check_server(run.header.server, client.endpoint)
         kind, is_atomic = run.header.kind, bool(run.header.settings.get("atomic"))
         undone = find_undone([run, *journal.read_undos(run.header.id, directory)]).get(run.header.id)
-        is_undone = bool(undone and undone.is_whole)
+        is_undone = undone is not None and undone.is_whole
+        can_be_undone = not is_undone and any(map(run.may_be_written, run.intents.values()))
         if kind == RESHAPE:
             require_planned(run)
             title, way_back = run.header.edit.title, undo_of(run.intents.values())
             task = plan_task(client, way_back.reverse(), title) if run.pending else None
             done = (Change(step.subject, step.after, step.after, FOUND_DONE) for step in run.pending)
             plan = _warn_of_resume(task.steps if task else plan_steps(title, done), run, undone, command)
-            return Job(plan, "", kind, True, task, resumed=recorder, is_undone=is_undone)
+            return Job(plan, "", kind, True, task, resumed=recorder, can_be_undone=can_be_undone)
         plan = _warn_of_resume(plan_resume(run, read, command), run, undone, command)
         if run.header.settings.get("keeps_capacity"):
             plan = judge_capacity(
@@ -389,7 +385,7 @@ def resume(
             is_atomic=is_atomic,
             undoes=run.header.undoes,
             resumed=recorder,
-            is_undone=is_undone,
+            can_be_undone=can_be_undone,
             pace=pace,
         )
     except BaseException:

@@ -481,6 +481,9 @@ def test_resume_of_a_run_that_was_undone_does_not_offer_to_undo_it(runs):
             report = execute_plan(runs.cloud, job.plan)
             following = name_next_commands(run, report, "run", "run", can_be_undone=job.can_be_undone)
         assert ("undo" in following.commands) is not is_undone
+        # the resume changed nothing, so that the undo needs a word
+        made_before = f"{run}, with the changes that it made before"
+        assert following.title == (run if is_undone else made_before)
         runs.undo(run)
 
 
