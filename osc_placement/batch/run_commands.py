@@ -640,17 +640,25 @@ def describe_left(report: Report, undoes: str | None, change: str) -> str:
     """Return what an undo left of a run, with the command that undoes more of it; empty if there is nothing.
 
     That is the undo of a later run that set the same, else ``--force``, unless this was given or undoes
-    nothing either. Otherwise what was set since has to be undone by other means.
+    nothing either. Otherwise what was set since has to be undone by other means, and what was refused for
+    another reason, such as a provider in use, can be undone when that is gone. What failed is for a resume.
 
     :param undoes: the run that was undone, if the report is of an undo
     :param change: the words before the verb of a command that writes to placement
     """
-    refused = [each.error for each in report.outcomes if isinstance(each.error, ChangedSince)]
+    changed = [each.error for each in report.outcomes if isinstance(each.error, ChangedSince)]
+    refused = [
+        each
+        for each in report.outcomes
+        if each.result is Result.FAILED
+        and (each.refused or report.is_refused or isinstance(each.error, ChangedSince))
+    ]
     if not undoes or not (number := report.partial + len(refused)):
         return ""
     told, edit = f"run {undoes} still has {count_changes(number)} to undo", report.plan.edit
     if report.plan.later:
         return f"{told}; {advise_to_undo(report.plan.later, change)}"
-    if any(each.has_rest for each in refused) and not (isinstance(edit, UndoEdit) and edit.force):
+    if any(each.has_rest for each in changed) and not (isinstance(edit, UndoEdit) and edit.force):
         return f"{told}; to undo the parts that are as the run left them: {change} undo {undoes} --force"
-    return f"{told}, when what was set since is undone: {change} undo {undoes}"
+    when = "what was set since is undone" if changed or report.partial else "nothing refuses it any more"
+    return f"{told}, when {when}: {change} undo {undoes}"

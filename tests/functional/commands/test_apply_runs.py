@@ -136,7 +136,7 @@ def test_undo_takes_away_a_class_that_the_apply_gave_to_a_consumer(openstack, cl
 
 
 def test_undo_keeps_a_created_provider_that_is_in_use(openstack, client, cloud, undo):
-    """It fails for that provider, with the server's reason, and the others are undone."""
+    """It fails for that provider, with the server's reason, and can be undone when it is free; others are."""
     document = yaml.safe_load(openstack.run(*EXPORT).out)
     used, free = str(uuid.uuid4()), str(uuid.uuid4())
     for name, provider in (("used", used), ("free", free)):
@@ -151,6 +151,13 @@ def test_undo_keeps_a_created_provider_that_is_in_use(openstack, client, cloud, 
     assert (results["used"], results["free"]) == ("refused", "applied")
     assert "used" in cloud.names()
     assert "free" not in cloud.names()
+    left = undone.err.strip().rpartition("; run ")[2]
+    applied, told = left.split(" ", 1)
+    again = f"openstack {' '.join(RUN)} undo {applied}"
+    assert told == f"still has 1 change to undo, when nothing refuses it any more: {again}"
+    client.delete_allocations(consumer)
+    assert openstack.run(*again.split()[1:], "--yes").status == 0
+    assert "used" not in cloud.names()
 
 
 def test_undo_refuses_a_created_provider_that_others_changed(openstack, client, cloud, undo):

@@ -302,6 +302,26 @@ def test_what_an_undo_left_names_the_command_that_undoes_more(runs):
     assert left(several, force=True) == told
 
 
+def test_what_an_undo_left_counts_what_was_refused_for_another_reason(runs):
+    """What the server or the plan refused stays to undo; what failed otherwise is for a resume."""
+    run = runs.set_ratio(4.0)
+    told = f"run {run} still has 1 change to undo, when nothing refuses it any more: run undo {run}"
+
+    def left(plan):
+        return describe_left(execute_plan(runs.cloud, plan), run, "run")
+
+    plan = service.undo(runs.cloud, run, read_with(runs.cloud)).plan
+    assert left(dataclasses.replace(plan, refused={"a": PlacementError("in use")})) == told
+    rest = service.undo(runs.cloud, run, read_with(runs.cloud)).plan
+    for error, expected in ((Forbidden(403, "not yours", method="PUT"), told), (RuntimeError("lost"), "")):
+
+        def fail(uuid, error=error):
+            raise error
+
+        runs.cloud.before_write = fail
+        assert left(rest) == expected
+
+
 def test_force_that_makes_no_difference_is_told(runs):
     """An operator who forces expects that something is in the way."""
     run = runs.set_ratio(4.0)
