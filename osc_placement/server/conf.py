@@ -135,7 +135,8 @@ PLACEMENT_OPTS = [
     cfg.IntOpt(
         "allocation_conflict_retry_count",
         default=10,
-        help="How often the server itself tries a write again that lost a race to others.",
+        help="How often the server itself tries a write that loses a race to others. It goes on for at "
+        "least 3 seconds.",
     ),
     cfg.IntOpt(
         "max_allocation_candidates",

@@ -7,6 +7,7 @@ a connection and executes the statements; such functions are in the other module
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import random
@@ -45,6 +46,8 @@ T = TypeVar("T")
 #: pauses between the attempts of one transaction, in seconds: doubling, capped, each drawn from [0, pause]
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.2
+#: seconds for which a write is retried at least: where others are faster, ten attempts can be over in a fifth
+LEAST_SECONDS = 3.0
 #: seconds after which a write is not retried: a transaction that holds locks for so long is probably broken
 PATIENCE = 60
 
@@ -173,7 +176,7 @@ class Database:
     ) -> None:
         """Prepare the pools; the first transaction opens the first connection.
 
-        :param attempts: the largest number of attempts of a write that loses races
+        :param attempts: the number of attempts of a write that loses races, or more within `LEAST_SECONDS`
         :param pool: arguments for SQLAlchemy's pool, such as ``pool_size``
         """
         given = sa.make_url(url)
@@ -360,27 +363,30 @@ class Database:
         A connection that breaks before the commit is replaced once, since nothing was changed: it may have
         been dead from the start. One that breaks during the commit is not: the outcome is unknown.
 
+        Most lost races are a success of somebody else, so it pays to go on: up to ``attempts`` times, and for
+        `LEAST_SECONDS`, whichever is more.
+
         :raises errors.DatabaseUnavailable: no connection can be opened, or the connection broke
         :raises errors.DatabaseReadOnly: the database accepts no changes, at present or from this account
-        :raises errors.TooMuchContention: the transaction lost ``attempts`` races
+        :raises errors.TooMuchContention: the transaction lost too many races
         :raises errors.Unstorable: the database cannot represent a value
         """
         if self.refuses_changes:
             raise errors.DatabaseReadOnly
         self._forget_old_connections()
         longest = FIRST_PAUSE
-        end = time.monotonic() + PATIENCE
+        start = time.monotonic()
         with _translating():
-            for _ in range(self._attempts):
-                pause = random.uniform(0, longest)
+            for attempt in itertools.count(1):
                 try:
                     return self._write_with_own_tables(lambda conn: operation(conn, *args, **kwargs))
                 except (db_exc.DBDeadlock, errors.Retry) as error:
-                    LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
+                    LOG.debug("transaction lost a race: %s", error)
                     self.observer.lost_race()
-                time.sleep(pause)
-                if time.monotonic() > end:
+                seconds = time.monotonic() - start
+                if seconds > PATIENCE or (attempt >= self._attempts and seconds >= LEAST_SECONDS):
                     break
+                time.sleep(random.uniform(0, longest))
                 longest = min(longest * 2, LONGEST_PAUSE)
         self.observer.gave_up()
         raise errors.TooMuchContention

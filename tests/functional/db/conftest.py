@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from osc_placement.model import Inventory
-from osc_placement.server.db import inventory, provider, standard_names, upgrade
+from osc_placement.server.db import engine, inventory, provider, standard_names, upgrade
 from osc_placement.server.db.engine import Database
 from tests import databases
 
@@ -28,6 +28,12 @@ def database(backend, tmp_path_factory):
     directory = tmp_path_factory.mktemp("placement")
     with databases.make_database(backend, directory) as url, open_prepared(url) as database:
         yield database
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Transactions that lose every race are given up after their attempts, however fast these are over."""
+    monkeypatch.setattr(engine, "LEAST_SECONDS", 0)
 
 
 @pytest.fixture

@@ -104,6 +104,7 @@ def test_existing_class_can_be_locked(database):
         database.write(names.keep_class_ids, [name])
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_class_renamed_before_the_lock_restarts_the_transaction(database):
     """Another class may have the id when it is locked."""
     name = make_name("CUSTOM_")

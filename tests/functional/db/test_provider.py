@@ -82,6 +82,7 @@ def test_provider_without_a_stored_root_is_a_root(database, make_provider):
         database.write(provider.delete, item.uuid)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_generation_changed_on_another_node_is_a_conflict(database, make_provider):
     """Locks do not reach other Galera nodes; the comparison with what was read does."""
     subject = make_provider()
@@ -99,6 +100,7 @@ def test_generation_changed_on_another_node_is_a_conflict(database, make_provide
     assert database.read(provider.load, subject.uuid).generation == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_generations_of_several_providers_change_together(database, make_provider):
     """One provider that somebody else changed keeps the others as they are."""
     one, two = make_provider(), make_provider()
@@ -109,6 +111,7 @@ def test_generations_of_several_providers_change_together(database, make_provide
     assert database.read(provider.load, one.uuid).generation == 0
 
 
+@pytest.mark.usefixtures("impatient")
 def test_locking_a_deleted_provider_restarts_the_transaction(database, make_provider):
     """Whoever looked up an id before it was deleted has to look again."""
     gone = make_provider()
