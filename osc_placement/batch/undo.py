@@ -85,7 +85,8 @@ _Cells = dict[tuple[str, ...], Any]
 class ChangedSince(PlacementError):
     """Somebody else has since set what a run set.
 
-    ``remedy`` says what can be done about it, and ``has_rest`` whether ``--force`` would undo a part.
+    ``remedy`` says what can be done about it, and ``has_rest`` whether ``--force`` would undo a part. With
+    neither ``gone`` nor ``come``, it is there again after the run deleted it.
     """
 
     def __init__(
@@ -103,8 +104,10 @@ class ChangedSince(PlacementError):
         self.come = tuple(come)
         if gone and come:
             what = f"{', '.join(gone)} became {', '.join(come)}"
+        elif gone or come:
+            what = f"removed {', '.join(gone)}" if gone else f"added {', '.join(come)}"
         else:
-            what = f"removed {', '.join(gone)}" if gone else f"added {', '.join(come) or 'nothing'}"
+            what = "created again"
         super().__init__(f"{name} {_CHANGED}: {what}" + (f"; {remedy}" if remedy else ""))
 
 
@@ -113,11 +116,26 @@ def is_changed_since(reason: str, name: str) -> bool:
     return reason.startswith(f"{name} {_CHANGED}: ")
 
 
+class Later(NamedTuple):
+    """The runs that set again what changes had set.
+
+    :ivar runs: their IDs, in the order in which they are to be undone, each with how many of these changes it
+        set again; several may have set one again
+    :ivar others: the number of the changes that somebody else set again, so that no undo of a run helps
+    """
+
+    runs: tuple[tuple[str, int], ...] = ()
+    others: int = 0
+
+
+_NOBODY: Final = Later()
+
+
 def describe_refusals(
     refused: Sequence[ChangedSince],
     number: int,
     force: str = "--force",
-    later: Sequence[tuple[str, int]] = (),
+    later: Later = _NOBODY,
     *,
     is_forced: bool = False,
     command: str = RUN,
@@ -127,11 +145,10 @@ def describe_refusals(
     The rows of the plan name them. A command is at the end, so that a terminal gives it a line.
 
     :param force: the option, or the command, that undoes them nevertheless
-    :param later: as `find_later` returns it
     :param is_forced: whether ``--force`` was given, and undoes no part of any change
     :param command: the words before the verb of a command on runs
     """
-    by = _name_later(len(refused), later)
+    by = _name_later(later)
     partly = sum(each.has_rest for each in refused)
     them = "it" if len(refused) == 1 else "them"
     whose = them if partly == len(refused) else f"{partly:,} of them"
@@ -140,8 +157,8 @@ def describe_refusals(
         remedies.append(
             f"use {force}, which also undoes the parts of {whose} that are still as the run left them"
         )
-    if later:
-        remedies.append(advise_to_undo(later, command))
+    if later.runs:
+        remedies.append(advise_to_undo(later.runs, command))
     none = f"no part of {them} is still as the run left it"
     reason = f"--force makes no difference: {none}" if is_forced else "" if remedies else none
     told = "; ".join(filter(None, [reason, ", or ".join(remedies)]))
@@ -152,29 +169,25 @@ def describe_refusals(
 
 
 def advise_to_undo(later: Sequence[tuple[str, int]], command: str) -> str:
-    """Return the advice to undo later runs before another, as `find_later` returns them."""
-    first = "the later runs first, in this order, beginning with" if len(later) > 1 else "the later run first"
+    """Return the advice to undo later runs, as `Later` has them, before another."""
+    first = "the later runs first, in that order, beginning with" if len(later) > 1 else "the later run first"
     return f"undo {first}: {command} undo {later[0][0]}"
 
 
-def describe_rests(names: Sequence[str], number: int, later: Sequence[tuple[str, int]] = ()) -> str:
-    """Return in one line which changes of ``number`` are undone in part, as something was set again since.
-
-    :param later: as `find_later` returns it
-    """
+def describe_rests(names: Sequence[str], number: int, later: Later) -> str:
+    """Return in one line which changes of ``number`` are undone in part, as something was set again since."""
     return (
         f"{len(names):,} of {number:,} changes will be undone in part: what was set since"
-        f"{_name_later(len(names), later)} stays, on {list_names(names, MOST_NAMES)}"
+        f"{_name_later(later)} stays, on {list_names(names, MOST_NAMES)}"
     )
 
 
-def _name_later(number: int, later: Sequence[tuple[str, int]]) -> str:
-    """Return the runs that set again what ``number`` changes had set, as `find_later` returns them."""
-    if not later:
+def _name_later(later: Later) -> str:
+    """Return who set again what changes had set; nothing if no run did."""
+    if not later.runs:
         return ""
-    runs = list_names([f"run {run_id} ({changed:,})" for run_id, changed in later], _MOST_LATER)
-    others = number - sum(changed for _, changed in later)
-    return f" by {runs}{f', {others:,} otherwise' if others > 0 else ''}"
+    runs = list_names([f"run {run_id} ({changed:,})" for run_id, changed in later.runs], _MOST_LATER)
+    return f" by {runs}{f', {later.others:,} otherwise' if later.others else ''}"
 
 
 def describe_rest(expected: ProviderState, now: ProviderState, step: Change | None = None) -> str:
@@ -197,14 +210,11 @@ def _name_what_stays(difference: Difference) -> str:
     return f"no {difference.name}"
 
 
-def find_later(
-    refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]
-) -> list[tuple[str, int]]:
-    """Return the IDs of the runs that set again what changes had set, each with how many of these it changed.
+def find_later(refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]) -> Later:
+    """Return the runs that set again what changes had set.
 
-    The undo of each is tried on the states, so they come in the order in which they are to be undone, and no
-    more of them are read than are needed. Undos and the runs that they undo are left out, unless the others
-    do not explain everything.
+    The undo of each is tried on the states, and no more of them are read than are needed. Undos and the runs
+    that they undo are left out, unless the others do not explain everything.
 
     :param refused: changes with the states of now
     :param later: runs that were started after that of the changes, the last first
@@ -223,14 +233,12 @@ def find_later(
             else:
                 yield run
 
-    found, is_all = _explain_by(refused, leave_undone_out())
-    return found if is_all else _explain_by(refused, read)[0]
+    found = _explain_by(refused, leave_undone_out())
+    return _explain_by(refused, read) if found.others else found
 
 
-def _explain_by(
-    refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]
-) -> tuple[list[tuple[str, int]], bool]:
-    """Return the runs as `find_later` does, and whether their undos leave nothing that is different."""
+def _explain_by(refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]) -> Later:
+    """Return the runs, as `find_later` does, whose undos leave nothing that is different."""
     remaining = {change.uuid: (change, state) for change, state in refused}
     #: what is different from what the change left, before and after the undo of each run
     trails = {uuid: [("", _describe_set_by_others(*pair))] for uuid, pair in remaining.items()}
@@ -251,8 +259,10 @@ def _explain_by(
                 del remaining[uuid]
         if not remaining:
             break
-    counts = Counter(run_id for _, *steps in trails.values() for run_id, _ in steps)
-    return sorted(counts.items(), reverse=True), not remaining
+    # where something is left that no run explains, the undo of runs would be in vain
+    explained = (trail for uuid, trail in trails.items() if uuid not in remaining)
+    counts = Counter(run_id for _, *steps in explained for run_id, _ in steps)
+    return Later(tuple(sorted(counts.items(), reverse=True)), len(remaining))
 
 
 def _describe_set_by_others(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:
@@ -301,8 +311,9 @@ class UndoStep(UncheckedEdit):
         if self.force and has_rest:
             return Decision(back, describe_rest(expected, state, step))
         remedy = FORCE_HELPS if has_rest else ""
-        difference = describe_difference(expected, state)
-        raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
+        raise ChangedSince(
+            step.subject.name, *_describe_since(step.before, expected, state), remedy, has_rest=has_rest
+        )
 
 
 class UndoEdit(Recorded, JournalledEdit):
@@ -573,19 +584,20 @@ def _warn_of_others(
     """
     warnings: list[str] = []
     later, again = tee(later)
-    first: list[tuple[str, int]] = []
+    first: Counter[str] = Counter()
     if refused:
-        first = find_later(refused, later)
+        found = find_later(refused, later)
+        first.update(dict(found.runs))
         is_useless = force and not parted
         warnings.append(
-            describe_refusals(refusals, number, later=first, is_forced=is_useless, command=command)
+            describe_refusals(refusals, number, later=found, is_forced=is_useless, command=command)
         )
     if parted:
         names = [change.subject.name for change, _ in parted]
-        told = find_later(parted, again)
-        warnings.append(describe_rests(names, number, told))
-        first = sorted((Counter(dict(first)) + Counter(dict(told))).items(), reverse=True)
-    return warnings, first
+        found = find_later(parted, again)
+        first.update(dict(found.runs))
+        warnings.append(describe_rests(names, number, found))
+    return warnings, sorted(first.items(), reverse=True)
 
 
 def has_inventories(state: ProviderState, wanted: Inventories | None) -> bool:
@@ -616,9 +628,22 @@ def _undo_step(
     has_rest = back != state
     if force and has_rest:
         return Change(subject, state, back, describe_rest(expected, state)), None
-    refusal = ChangedSince(subject.name, *describe_difference(expected, state), remedy="", has_rest=has_rest)
+    difference = _describe_since(change.after, expected, state)
+    refusal = ChangedSince(subject.name, *difference, remedy="", has_rest=has_rest)
     # fields that already have their old value are left out of the refused step
     return Change(subject, expected, undo_change(change, expected).target), refusal
+
+
+def _describe_since(
+    left: ProviderState, expected: ProviderState, now: ProviderState
+) -> tuple[list[str], list[str]]:
+    """Return what others removed and added since; nothing of what is there again after it was deleted.
+
+    :param left: the state that the change left
+    :param expected: ``now`` with what was set since put back, as in `Reverted`
+    """
+    is_again = left.identity == ABSENT and now.identity not in (None, ABSENT)
+    return ([], []) if is_again else describe_difference(expected, now)
 
 
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:

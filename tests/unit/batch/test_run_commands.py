@@ -289,7 +289,7 @@ def test_what_an_undo_left_names_the_command_that_undoes_more(runs):
     later = runs.set_ratio(5.0)
     assert left(run) == f"run {run} still has 3 changes to undo; undo the later run first: run undo {later}"
     latest = runs.set_fields("a", allocation_ratio=6.0)
-    in_order = f"undo the later runs first, in this order, beginning with: run undo {latest}"
+    in_order = f"undo the later runs first, in that order, beginning with: run undo {latest}"
     assert left(run) == f"run {run} still has 3 changes to undo; {in_order}"
     runs.touch(9.0, "a", "b", "c")
     other = f"run {run} still has 3 changes to undo, when what was set since is undone: run undo {run}"
@@ -540,11 +540,12 @@ def test_undo_names_the_later_runs_that_set_the_same(runs):
     assert warning_of_undo(runs, run) == ("1 of 3", "", "no part of it is still as the run left it")
     later = [runs.set_ratio(6.0)]
     first = f"undo the later run first: {UNDO} {later[0]}"
-    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", first)
+    # to undo it helps where nobody else set anything
+    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (2), 1 otherwise", first)
     later += [runs.set_ratio(ratio) for ratio in (7.0, 8.0, 2.0, 3.0)]
-    told = ", ".join(f"run {each} (3)" for each in later[:1:-1])
-    order = f"undo the later runs first, in this order, beginning with: {UNDO} {later[-1]}"
-    assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more", order)
+    told = ", ".join(f"run {each} (2)" for each in later[:1:-1])
+    order = f"undo the later runs first, in that order, beginning with: {UNDO} {later[-1]}"
+    assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more, 1 otherwise", order)
 
 
 def test_force_that_undoes_nothing_more_is_told_to_make_no_difference(runs):

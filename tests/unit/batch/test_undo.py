@@ -227,6 +227,17 @@ def test_undo_of_a_half_written_change_is_refused_for_changes_of_others():
     )
 
 
+def test_undo_of_a_deletion_says_that_the_provider_was_created_again():
+    """Those inventories that are not as before are no reason by themselves, and not all that is there."""
+    before = replace(stock(VCPU=OURS, DISK_GB=OURS), traits=frozenset(), identity=describe_identity("p"))
+    deleted = Change(NODE, before, ProviderState({}, frozenset(), identity=ABSENT))
+    now = replace(before, inventories={"VCPU": THEIRS, "DISK_GB": OURS})
+    _, refusal = _undo_step(deleted, NODE, now, force=False)
+    assert str(refusal) == "p was changed since: created again"
+    with pytest.raises(ChangedSince, match="created again"):
+        UndoStep("undo of r", Change(NODE, deleted.after, before), force=False).decide(now)
+
+
 RESERVED = Inventory(8, reserved=2, allocation_ratio=4.0)
 
 
