@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.errors import PlacementError
@@ -14,7 +15,7 @@ from osc_placement.model import Provider
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
-    from osc_placement.batch.plan import Change
+    from osc_placement.batch.plan import Change, Plan
     from osc_placement.batch.selection import Selection
 
 #: seconds for which a list of those selected holds; ten times what it takes to read it, if that is more
@@ -55,8 +56,8 @@ class Reselection:
         if self._selection is None:
             return {}
         listed = self._list(self._selection, anew=anew)
-        missing = [change.uuid for change in changes if change.uuid not in listed]
-        return {uuid: reason for uuid in missing if (reason := self._ask(self._selection, uuid))}
+        missing = [change for change in changes if change.uuid not in listed]
+        return {each.uuid: reason for each in missing if (reason := self._ask(self._selection, each))}
 
     def prepare(self) -> None:
         """Read the list, if it can be read, so that a first write need not wait for it under a rate."""
@@ -66,7 +67,7 @@ class Reselection:
 
     def require(self, change: Change) -> None:
         """Raise NotSelected if a provider, asked for by itself, is not selected any more."""
-        reason = self._ask(self._selection, change.uuid) if self._selection is not None else ""
+        reason = self._ask(self._selection, change) if self._selection is not None else ""
         if reason:
             raise NotSelected(reason)
 
@@ -82,8 +83,24 @@ class Reselection:
         documents = self._client.list_providers(uuid=uuid, **selection.filters)
         return selection.choose([Provider.from_json(document) for document in documents])
 
-    def _ask(self, selection: Selection, uuid: str) -> str:
-        if self._choose(selection, uuid):
+    def _ask(self, selection: Selection, change: Change) -> str:
+        if self._choose(selection, change.uuid):
             return ""
-        there = self._client.list_providers(uuid=uuid)
-        return f"is no longer {selection}; its name is {there[0]['name']}" if there else ""
+        there = self._client.list_providers(uuid=change.uuid)
+        if not there:
+            return ""
+        name = there[0]["name"]
+        renamed = f"; its name is {name} now" if name != change.subject.name else ""
+        return f"is not selected any more: {selection}{renamed}"
+
+
+def leave_out_left(client: PlacementClient, plan: Plan) -> Plan:
+    """Return a plan of earlier that changes nothing of providers that are not selected any more."""
+    left = Reselection(client, plan.selection).find_left(plan.changes)
+    return replace(
+        plan,
+        steps=tuple(
+            replace(step, after=step.before, reason=left[step.uuid]) if step.uuid in left else step
+            for step in plan.steps
+        ),
+    )

@@ -15,6 +15,7 @@ from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
+from osc_placement.batch.reselect import leave_out_left
 from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity
 from osc_placement.commands.batch_execution import APPLY_PLAN, PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
@@ -143,7 +144,7 @@ class ApplyPlanFile(PlanCommand):
         # providers that did not move were judged when they were planned
         judged = judge_capacity(
             self.client,
-            saved.plan_saved(plan, moves, readings),
+            leave_out_left(self.client, saved.plan_saved(plan, moves, readings)),
             [move.now for move in moves],
             allow_overcommitted=parsed_args.allow_overcommitted,
             concurrency=parsed_args.concurrency,
@@ -152,7 +153,7 @@ class ApplyPlanFile(PlanCommand):
         planned = () if parsed_args.replan else plan.steps
         judged = guard_devices(self.client, judged, planned=planned, concurrency=parsed_args.concurrency)
         judged = guard_managed(judged, drop_managed=plan.drop_managed)
-        if vain := saved.describe_vain(moves, judged):
+        if vain := saved.describe_vain(plan, readings, judged):
             judged = replace(judged, warnings=(*judged.warnings, vain))
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 

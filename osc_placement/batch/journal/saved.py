@@ -293,18 +293,17 @@ def plan_saved(
     return refuse_gone(plan)
 
 
-def describe_vain(moves: Iterable[Move], plan: Plan) -> str:
-    """Return in one line which of the providers that moved a plan has no change for any more; empty if none.
+def describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> str:
+    """Return in one line the providers that a plan leaves other than it was saved; empty if there are none.
 
-    :param plan: made of the moves; those that it refuses, or could not read, have rows of their own
+    :param readings: of the steps that were saved
+    :param plan: made of these; those that it refuses, or could not read, have rows of their own
     """
     unchanged = {step.uuid: step.reason for step in plan.unchanged}
     lost = [
-        (move.step.subject.name, unchanged[move.step.uuid])
-        for move in moves
-        if move.step.uuid in unchanged
-        and move.now.state
-        and not holds(move.now.state, move.step.after, move.step.facets)
+        (step.subject.name, unchanged[step.uuid])
+        for step, now in zip(saved.steps, readings, strict=True)
+        if step.uuid in unchanged and now.state and not holds(now.state, step.after, step.facets)
     ]
     if not lost:
         return ""

@@ -403,6 +403,22 @@ def test_hosts_that_lost_what_a_saved_plan_changes_are_named(openstack, rack):
     assert [row["result"] for row in result.json].count("applied") == 3
 
 
+def test_hosts_that_left_the_selection_of_a_saved_plan_are_left_out_before_the_question(openstack, rack):
+    """The number that is confirmed is that of the changes; where nothing is left, no run is started."""
+    path, left = openstack.home / "left.json", rack.hosts[0]
+    select = (*rack.select, "--required", "HW_CPU_X86_AVX")
+    openstack.run(*RATIO, "VCPU=4", *select, "--plan-out", path)
+    rack.client.set_provider_traits(left, ["COMPUTE_NODE"], rack.client.show_provider(left)["generation"])
+    why = f"is not selected any more: in aggregate {rack.aggregate} and with HW_CPU_X86_AVX"
+    told = f"1 change that was planned is left out ({why}): {rack.client.show_provider(left)['name']}"
+    shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\n")
+    assert (shown.count(told), shown.count("Change 3 resource providers?")) == (1, 1)
+    assert rack.ratios() == {4.0, 16.0}
+    before = last_run(openstack)["id"]
+    result = openstack.run(*BATCH, "apply", path, "--yes", "-f", "json")
+    assert (result.status, result.err.count(told), last_run(openstack)["id"]) == (0, 1, before)
+
+
 def test_plan_that_is_planned_again_says_how_to_see_all_of_it(openstack, rack):
     """The command that does needs --replan too, as without it a plan that moved is refused."""
     names = [f"{rack.aggregate[:8]}-more{number:02}" for number in range(21)]
