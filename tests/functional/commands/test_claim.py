@@ -330,7 +330,7 @@ def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
     assert re.fullmatch(r"VCPU=\d+/\d+", cells["inventory used/capacity"])
     assert "group" not in cells
     assert "uuid" not in cells
-    assert lines[-1].startswith("Not shown: ")
+    assert lines[-1].startswith("Columns not shown: ")
     long, _ = run_on_terminal(openstack, *command, "--long", columns=160)
     assert "inventory used/capacity" in long
     long, _ = run_on_terminal(openstack, *command, "--long", columns=80)
@@ -379,6 +379,6 @@ def test_list_of_candidates_fits_a_terminal(openstack, cloud, options, left_out)
     named = {each for host in cloud.hosts.items() for each in host}
     assert named & {cell.strip() for line in lines for cell in line.split("|")}
     them = "them" if "," in left_out else "it"
-    assert " ".join(lines[-2:]).endswith(f"Not shown: {left_out} (--long shows {them})")
+    assert " ".join(lines[-2:]).endswith(f"Columns not shown: {left_out} (--long shows {them})")
     long, _ = run_on_terminal(openstack, *command, "--long", columns=200)
     assert "inventory used/capacity" in long

@@ -161,7 +161,7 @@ def test_tables_fit_80_columns(openstack, devices):
     shown, status = run_on_terminal(openstack, *LIST, "--name", devices.pattern, columns=80)
     assert status == 0
     assert "burned" in shown
-    assert "Not shown: uuid" in shown
+    assert "Columns not shown: uuid" in shown
     assert max(map(len, shown.splitlines())) <= 80
     shown, status = run_on_terminal(openstack, *RELEASE, devices.names["burned"], columns=80, answer="n\n")
     assert (status, devices.reserved("burned")) == (1, 1)

@@ -363,14 +363,14 @@ def test_rows_fit_a_terminal_of_80_columns_and_are_one_line_each(openstack, clou
     left_out = {head.strip() for head in all_heads} - {head.strip() for head in heads}
     left_out = {head for head in left_out if any(row[head] not in ("", None) for row in found)}
     if left_out:
-        (told,) = re.findall(r"Not shown: (.*) \(--long shows (?:it|them)\)$", shown.strip())
+        (told,) = re.findall(r"Columns not shown: (.*) \(--long shows (?:it|them)\)$", shown.strip())
         assert set(told.split(", ")) == left_out
 
 
 def test_projects_are_named_on_the_narrowest_terminal(openstack, cloud):
     """A row that does not say what it is about is of no use."""
     shown, _ = run_on_terminal(openstack, *TOP, "--by", "project", columns=30)
-    assert "Not shown: resources (--long shows it)" in " ".join(shown.split())
+    assert "Columns not shown: resources (--long shows it)" in " ".join(shown.split())
     assert shown.startswith("project: ")
 
 
@@ -397,7 +397,7 @@ def test_long_shows_all_columns_on_any_terminal(openstack, cloud):
     assert "user" not in narrow.splitlines()[1]
     for options in (("--long",), ("-c", "user", "-c", "consumer", "-c", "project", "-c", "resources")):
         shown, status = run_on_terminal(openstack, *TOP, *options, columns=80)
-        assert (status, "Not shown" in shown) == (0, False)
+        assert (status, "Columns not shown" in shown) == (0, False)
         for row in openstack.run(*TOP, "-f", "json").json:
             parts = (row["consumer"], row["user"], *row["resources"].split(","))
             assert all(part in shown for part in parts)
