@@ -49,6 +49,14 @@ def names_provider(text: str, uuid: str, name: str) -> bool:
     return canonical_uuid(text) == uuid if is_uuid(text) else text == name
 
 
+class UnknownField(UsageError):
+    """No inventory has such a field; the message is that of the reference plugin."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+        super().__init__(f"Unknown inventory field {field}")
+
+
 def parse_inventories(texts: Iterable[str]) -> Inventories:
     """Read ``CLASS=total`` and ``CLASS:field=value``, in order; a later value of the same field wins."""
     inventories: Inventories = {}
@@ -63,7 +71,7 @@ def parse_inventories(texts: Iterable[str]) -> Inventories:
         if not (resource_class and field and parts[1]):
             raise UsageError("Name, field and value must be not empty")
         if field not in INVENTORY_FIELDS:
-            raise UsageError(f"Unknown inventory field {field}")
+            raise UnknownField(field)
         value = parse_inventory_value(resource_class, field, parts[1])
         inventories.setdefault(resource_class, {})[field] = value
     return inventories
@@ -103,7 +111,7 @@ def parse_amount(resource_class: str, text: str, what: str = "", *, may_be_share
         expected = f"a number{' or a percentage such as 10%' if may_be_share else ''}"
         raise UsageError(f"{what} must be {expected}, not {text!r}, as {resource_class} has no unit")
     if unit not in _POWERS:
-        raise UsageError(f"{what} must have the unit MB, GB, TB, PB or none, not {text!r}")
+        raise UsageError(f"{what} must have no unit or MB, GB, TB, PB, MiB, GiB, TiB or PiB, not {text!r}")
     denominator: int = 10 ** len(decimals) * 1024 ** _POWERS[own_unit]
     numerator: int = int(whole + decimals) * 1024 ** _POWERS[unit]
     amount, rest = divmod(numerator, denominator)

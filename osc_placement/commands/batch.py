@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from osc_placement import microversion, syntax
+from osc_placement.api.names import suggest
 from osc_placement.batch import journal, select
 from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.device import DeviceRelease
@@ -30,6 +31,7 @@ from osc_placement.commands.batch_options import (
 )
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.errors import UsageError
+from osc_placement.model import INVENTORY_FIELDS
 from osc_placement.terminal.progress import ProgressBar
 
 
@@ -310,9 +312,12 @@ class SetInventory(BatchCommand):
         )
 
     def read_edit(self, parsed_args: argparse.Namespace) -> Edit:
-        return InventoryEdit(
-            syntax.check_inventories(syntax.parse_inventories(parsed_args.field)), parsed_args.replace
-        )
+        try:
+            fields = syntax.parse_inventories(parsed_args.field)
+        except syntax.UnknownField as error:
+            guess = suggest([error.field], INVENTORY_FIELDS)
+            raise UsageError(f"{error}{guess}; there are {', '.join(INVENTORY_FIELDS)}") from error
+        return InventoryEdit(syntax.check_inventories(fields), parsed_args.replace)
 
     def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
         return tuple(parsed_args.edit.fields)

@@ -45,7 +45,7 @@ def test_inventories_are_read_in_order_and_a_later_value_wins():
         ),
         (
             "MEMORY_MB:reserved=16G",
-            "reserved of MEMORY_MB must have the unit MB, GB, TB, PB or none, not '16G'",
+            "reserved of MEMORY_MB must have no unit or MB, GB, TB, PB, MiB, GiB, TiB or PiB, not '16G'",
         ),
         ("DISK_GB:total=500MB", "total of DISK_GB must be a whole number of GB, unlike '500MB'"),
         ("MEMORY_MB=0.3MB", "total of MEMORY_MB must be a whole number of MB, unlike '0.3MB'"),

@@ -198,6 +198,11 @@ MISTAKES = {
         1,
         "No selected resource provider has inventory of VCPUS (is it VCPU?), so there is no ratio to set",
     ),
+    "a mistyped field": (
+        (*BATCH, "inventory", "set", "VCPU:reserverd=4"),
+        2,
+        "Unknown inventory field reserverd (is it reserved?); there are total, reserved, min_unit, ",
+    ),
     "an unknown custom trait": (
         (*ADD, "CUSTOM_NOBODY_MADE_THIS"),
         1,
