@@ -141,7 +141,10 @@ class _After:
             if below := children.get(change.uuid):
                 yield (
                     change.uuid,
-                    WouldFail(f"it has children that stay: {list_names(sorted(below), _EXAMPLES)}"),
+                    WouldFail(
+                        f"it has children that stay: {list_names(sorted(below), _EXAMPLES)}; move or delete "
+                        "these first"
+                    ),
                 )
         yield from self._find_names_in_use()
         yield from self._find_claims_too_large()

@@ -72,7 +72,7 @@ def delete_parent(document, cloud):
         document["providers"].remove(entry(document, name))
     document["allocations"] = []
     document["providers"].append({"name": "r1-disk", "uuid": cloud.uuids["r1-disk"]})
-    return "resource provider r1-host: it has children that stay: r1-disk"
+    return "resource provider r1-host: it has children that stay: r1-disk; move or delete these first"
 
 
 def delete_class(document, cloud):
