@@ -51,7 +51,7 @@ from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_li
 from osc_placement.terminal.values import NONE
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
-_SEE: Final = f"(see: {RUN} list)"
+_SEE: Final = "(batch run list shows them)"
 
 
 class _JournalCommand(base.PlacementCommand):
