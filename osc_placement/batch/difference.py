@@ -27,6 +27,11 @@ class Difference:
     new: str | None
 
     @property
+    def names_subject(self) -> bool:
+        """Return whether this is the name of the provider, or of the custom trait or class, itself."""
+        return (self.facet, self.name) == ("identity", "name")
+
+    @property
     def before(self) -> str:
         """Return the name and the value before: with a minus if it goes, "" if it comes."""
         return self._side(self.old, "-" if self.new is None else "")

@@ -153,27 +153,31 @@ class Page:
         rows = sort_rows(rows)
         kept = _KEPT_BY_PLAN if is_plan else _MOST_SUMMARY
         table = self._draw_few(rows, self._left - kept)
-        reasons = _count_reasons(rows, table is not None)
-        failed = [row for row in rows if row.is_incomplete and row.reason not in self._told]
-        self._told |= {row.reason for row in failed}
-        if table is not None:
-            failed = [row for row in failed if not row.is_left]
-        failures = _describe_reasons(
-            (f"{row.result.capitalize()}: ", subject.name, row.reason, (subject.uuid, subject.name))
-            for row in failed
-            for subject in [row.change.subject]
+        # a row of a table has its reason below, with its name; a number would be taken for that of other rows
+        is_listed = table is not None and len(rows) <= FEW
+        reasons = [] if is_listed else _count_reasons(rows, table is not None)
+        named = [row for row in rows if row.is_incomplete or (is_listed and row.reason)]
+        named = [row for row in named if row.reason not in self._told]
+        self._told |= {row.reason for row in named}
+        causes = _describe_reasons(
+            (_label_of(row.result), subject.name, row.reason, names)
+            for row in named
+            for subject, names in [(row.change.subject, (row.change.uuid, row.change.subject.name))]
+            if table is None or not row.is_left
         )
         if table is None:
             wanted = ("",) if is_plan else (Result.APPLIED, IN_PART)
             counts = count_differences((row.change for row in rows if row.result in wanted), self.names)
-            others = len(reasons[:_MOST_REASONS]) + count_lines(failures[:_MOST_FAILURES], self.width or 1)
+            others = len(reasons[:_MOST_REASONS]) + count_lines(causes[:_MOST_FAILURES], self.width or 1)
             free = self._left - kept - others
             most = min(_MOST_GROUPS, max(_LEAST_GROUPS, free))
             lines = self._take_new(counts, most, "more differences")
         else:
             lines = table
         told = self._take_new(reasons, _MOST_REASONS, "more reasons")
-        told += self._take(failures, min(_MOST_FAILURES, self._left - kept), "more failures")
+        told += self._take(
+            causes, min(_MOST_FAILURES, self._left - kept), f"more {'reasons' if is_listed else 'failures'}"
+        )
         # what follows rows with a line for each cell is not about the last of them
         lines += [""] if table and told and not table[-1].startswith("+") else []
         lines += told
@@ -323,7 +327,9 @@ def make_table(
     cells = []
     for row in rows:
         name, reason = row.change.subject.name, row.reason
-        lines = [str(each) for each in list_differences(row.change.before, row.change.after, names)]
+        found = list_differences(row.change.before, row.change.after, names)
+        verb = row.change.verb
+        lines = [verb if verb != "updated" and each.names_subject else str(each) for each in found]
         if row.is_left:
             lines, reason = [_remove_name(reason, name)], ""
         texts = {
@@ -335,6 +341,11 @@ def make_table(
         cells.append([texts[column] for column in columns])
     used = [number for number in range(len(columns)) if any(row[number] for row in cells)]
     return [columns[number] for number in used], [[row[number] for number in used] for row in cells]
+
+
+def _label_of(result: str) -> str:
+    """Return what is before a name and a reason; nothing for what is simply done, or is to be."""
+    return "" if result in ("", Result.APPLIED) else f"{result.capitalize()}: "
 
 
 def _count_reasons(rows: Sequence[Row], is_table: bool) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ import pytest
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.page import Page, Row, make_table, rows_of_plan
-from osc_placement.batch.plan import Change, Plan, ProviderState
+from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.errors import PlacementError
@@ -93,7 +93,7 @@ def test_table_that_would_break_a_uuid_is_a_line_for_each_cell():
     ]
     last = replace(make_claim(other, *providers), reason="as it moves")
     *_, change, space, reason = Page(WIDTH).describe([Row(last, "", last.reason)])
-    assert (change, space, reason.strip()) == (changes[-1], "", "1  as it moves")
+    assert (change, space, reason.strip()) == (changes[-1], "", f"{other}: as it moves")
 
 
 def test_few_refusals_without_a_change_are_a_table_of_names():
@@ -102,6 +102,21 @@ def test_few_refusals_without_a_change_are_a_table_of_names():
     lines = Page(WIDTH).describe([row], is_plan=True)
     assert lines[1].split() == ["|", "name", "|", "result", "|"]
     assert lines[-1] == "Refused: compute-1: not read"
+
+
+def test_a_row_of_a_table_has_its_reason_below_with_its_name():
+    """A number would be taken for that of rows that are not in the table."""
+    rows = [*make_rows(1, "applied"), *make_rows(3, "unchanged", "is as it was before")[1:]]
+    assert Page(WIDTH).describe(rows)[-1] == "Unchanged: compute-00001 and 1 more: is as it was before"
+
+
+def test_what_is_created_or_deleted_is_called_so_in_a_table():
+    """The sign before a name was taken for that of another name."""
+    there = ProviderState(traits=frozenset({"CUSTOM_A"}), identity=describe_identity("p", "above"))
+    gone = ProviderState(traits=frozenset(), identity=ABSENT)
+    provider = Provider("u", "p", 1)
+    lines = Page(WIDTH).describe([Row(Change(provider, there, gone), "applied")])
+    assert [line.split("|")[2].strip() for line in lines[3:6]] == ["deleted", "-parent=above", "-CUSTOM_A"]
 
 
 def test_unchanged_rows_do_not_hide_the_few_that_change():
