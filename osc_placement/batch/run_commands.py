@@ -625,7 +625,10 @@ def name_next_commands(
     :param again: the options that a resume has to be given again
     :param undoes: the run that it undoes
     """
-    failed = " --failed-only" if report.counts[Result.FAILED] or report.partial else ""
+    numbers = report.counts
+    # what was not tried is left out by --failed-only
+    is_narrowed = not numbers[Result.SKIPPED] and (numbers[Result.FAILED] or report.partial)
+    failed = " --failed-only" if is_narrowed else ""
     commands = {"show": f"{show} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE and not report.is_refused:
         commands["resume"] = " ".join((f"{change} resume {run_id}", *again))

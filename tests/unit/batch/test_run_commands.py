@@ -12,6 +12,7 @@ from osc_placement.batch import journal, service
 from osc_placement.batch.device import DeviceInUse
 from osc_placement.batch.difference import list_differences
 from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.page import (
@@ -136,7 +137,7 @@ def test_list_of_runs_has_whole_ids_beside_what_was_applied(runs):
         assert undo.split()[1:4] == ["partly", "done", "1/3"]
         assert undo.endswith(f"undo of {run}")
     found = add_cloud(read_list(server, None, pytest.fail))
-    assert found.draw(80, with_clouds=True)[-1] == "Not shown: applied, not done (--long shows them)"
+    assert found.draw(80, with_clouds=True)[-1] == "Columns not shown: applied, not done (--long shows them)"
     assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-3:]}")
     assert "applied" in found.draw(120, with_clouds=True)[0]
     assert "changes:   1 of 3 applied, 2 failed or refused" in found.describe(80)
@@ -148,7 +149,7 @@ def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs
     server = journal.identify_server(SERVER)
     (run,) = (found := read_list(server, None, pytest.fail)).runs
     shortened = "(--long shows each run whole)"
-    for failed, told in ((2, [shortened]), (1, ["Not shown: not done (--long shows it)"])):
+    for failed, told in ((2, [shortened]), (1, ["Columns not shown: not done (--long shows it)"])):
         summary = dataclasses.replace(run, applied=1, failed=failed, state="unfinished")
         assert dataclasses.replace(found, runs=[summary]).draw(55, with_clouds=False)[2:] == told
 
@@ -320,6 +321,20 @@ def test_what_an_undo_left_counts_what_was_refused_for_another_reason(runs):
 
         runs.cloud.before_write = fail
         assert left(rest) == expected
+
+
+def test_the_command_that_shows_an_interrupted_run_shows_what_was_not_tried(runs):
+    """--failed-only would leave that out, which is what matters of it."""
+
+    def fail(uuid):
+        raise Forbidden(403, "not yours", method="PUT")
+
+    runs.cloud.before_write = fail
+    edit = RatioEdit({"VCPU": 9.0})
+    plan = make_plan(edit, read_with(runs.cloud)(runs.cloud.providers, edit.facets))
+    for most, option in ((None, " --failed-only"), (1, "")):
+        report = execute_plan(runs.cloud, plan, gate=Gate(max_failures=most), concurrency=1)
+        assert name_next_commands("r", report, "run", "run").commands["show"] == f"run show r{option}"
 
 
 def test_force_that_makes_no_difference_is_told(runs):
@@ -609,7 +624,7 @@ def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
     listed = read_list(None, None, print)
     lines = add_cloud(listed).draw(80, with_clouds=True)
     assert lines[1].endswith("  placement.test/placement  ratio set VCPU=2.0")
-    assert lines[3:] == ["Not shown: applied (--long shows it)"]
+    assert lines[3:] == ["Columns not shown: applied (--long shows it)"]
     assert max(map(len, lines)) <= 80
     head, line, last = listed.draw(80, with_clouds=True)
     assert ("applied" in head, line.split()[-4:]) == (True, ["3", "ratio", "set", "VCPU=2.0"])
