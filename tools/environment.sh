@@ -68,9 +68,27 @@ make_environment() {
     mkdir -p "$(dirname "$venv_log")"
     "$python" -m venv --clear "$venv" >"$venv_log" 2>&1 ||
         fail "$python cannot make a virtual environment (on Debian: install python3-venv); see $venv_log"
-    # most of what is installed is never imported, and what is imported is compiled then
-    "$venv/bin/python" -m pip install --no-compile --constraint "$root/$venv_constraints" \
-        --editable "${root}[$venv_extras]" >>"$venv_log" 2>&1 ||
-        fail "could not install the project from $root; see $venv_log"
+    set -- --constraint "$root/$venv_constraints" --editable "${root}[$venv_extras]"
+    if names_an_index; then
+        install_with_pip "$@" >>"$venv_log" 2>&1
+    else
+        install_with_uv "$@" >>"$venv_log" 2>&1 || install_with_pip "$@" >>"$venv_log" 2>&1
+    fi || fail "could not install the project from $root; see $venv_log"
     say "$venv_content" >"$venv/complete"
+}
+
+# Succeed if pip's settings name an index in place of PyPI, or none; uv does not know them.
+names_an_index() {
+    "$venv/bin/python" -m pip config list 2>/dev/null | grep -Eq '\.(index-url|no-index)='
+}
+
+# Install into $venv in a fraction of pip's time.
+install_with_uv() {
+    install_with_pip --constraint "$root/$venv_constraints" uv &&
+        "$venv/bin/python" -m uv pip install --python "$venv/bin/python" "$@"
+}
+
+# Most of what is installed is never imported, and what is imported is compiled then.
+install_with_pip() {
+    "$venv/bin/python" -m pip install --no-compile "$@"
 }
