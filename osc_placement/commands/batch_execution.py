@@ -367,7 +367,7 @@ def carry_out(
         notice = _tell_control(recorder.id, control, screen_of(stream).width)
     with (
         ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
-        stop_on_interrupt(stream, progress.say) as stop,
+        stop_on_interrupt(stream, progress.say, f"To see what was done: {RUN} show {recorder.id}") as stop,
     ):
         report = service.carry_out(
             client,

@@ -199,10 +199,13 @@ class WriteWatch:
 
 
 @contextmanager
-def stop_on_interrupt(stream: TextIO | None, say: Callable[[str], None]) -> Iterator[threading.Event]:
+def stop_on_interrupt(
+    stream: TextIO | None, say: Callable[[str], None], farewell: str = ""
+) -> Iterator[threading.Event]:
     """Give an event that the first SIGINT or SIGTERM sets; the second ends the process at once.
 
-    ``say`` prints a line to the stream, beside whatever else is shown there.
+    :param say: prints a line to the stream, beside whatever else is shown there
+    :param farewell: the last line, on a terminal, where the process is ended at once
     """
     stop = threading.Event()
 
@@ -210,7 +213,7 @@ def stop_on_interrupt(stream: TextIO | None, say: Callable[[str], None]) -> Iter
         if stop.is_set():
             if is_terminal(stream):
                 # a progress bar hides the cursor
-                print(_SHOW_CURSOR, file=stream, flush=True)
+                print(f"{_SHOW_CURSOR}\n{farewell}" if farewell else _SHOW_CURSOR, file=stream, flush=True)
             # threads that wait for an answer cannot be ended otherwise
             os._exit(_INTERRUPTED)
         stop.set()

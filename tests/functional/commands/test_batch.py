@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`openstack resource provider batch`: the real command against a real server over HTTP."""
 
+import contextlib
 import csv
 import io
 import json
@@ -468,6 +469,28 @@ def test_second_ctrl_c_ends_the_command_at_once(openstack, rack):
         out, err = process.communicate(timeout=20)
         go_on.set()
     assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_second_ctrl_c_names_the_run_on_a_terminal(openstack, rack):
+    """Nothing else says what was done."""
+    master, theirs = pty.openpty()
+    command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--throttle", "1", "--concurrency", "1")
+    process = openstack.start(*command, stderr=theirs)
+    os.close(theirs)
+    told = b""
+    for awaited in (b"Changing", b"to leave at once"):
+        while awaited not in told:
+            told += os.read(master, 4096)
+        process.send_signal(signal.SIGINT)
+    with contextlib.suppress(OSError):  # that is how a terminal ends
+        while more := os.read(master, 4096):
+            told += more
+    os.close(master)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    run = openstack.run(*BATCH, "run", "list", "-f", "json").json[-1]["id"]
+    see = f"To see what was done: openstack resource provider batch run show {run}"
+    assert told.decode().splitlines()[-1] == see
 
 
 def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
