@@ -46,7 +46,7 @@ _MOST_GROUPS: Final = 20
 _MOST_REASONS: Final = 4
 _MOST_FAILURES: Final = 40
 _MOST_WARNINGS: Final = 12
-_MOST_SUMMARY: Final = 2
+_MOST_SUMMARY: Final = 3
 #: lines that are kept for what follows the failures of a plan: its end, and the result
 _KEPT_BY_PLAN: Final = 24
 _COLUMNS: Final = ("name", "change", "result")

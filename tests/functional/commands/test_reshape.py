@@ -319,7 +319,7 @@ def test_reshape_asks_on_a_terminal(openstack, host):
     plan = shown.partition("after:")[2].partition("Move the inventory")[0]
     assert f"-{host.name}:VGPU=3" in plan
     assert f"+{host.name}-gpu0:VGPU=3" in plan
-    assert "5 changes to make" in plan
+    assert "5 changes to make" in " ".join(plan.split())
     assert "Nothing was changed: not confirmed" in shown
     assert "Move the inventory and the allocations of 2 consumers?\n[y/N]" in shown
     assert host.totals() == [8, None, None]
