@@ -204,7 +204,7 @@ class _After:
                 if (reason := self._find_misfit(change, uuid, name, amount, used))
             ]
             if reasons:
-                yield change.uuid, WouldFail("; ".join(reasons))
+                yield change.uuid, WouldFail("; ".join(dict.fromkeys(reasons)))
             held = change.before if reasons else change.after
             for uuid, amounts in (held.allocations or {}).items():
                 used.setdefault(uuid, Counter()).update(amounts)
@@ -214,7 +214,7 @@ class _After:
     ) -> str:
         """Return why an amount cannot be allocated from a provider; nothing if it can."""
         if uuid not in self._identities:
-            return f"{self._missing.get(uuid, uuid)} is not there"
+            return f"{self._missing.get(uuid, f'resource provider {uuid}')} is not there"
         provider, _ = self._identities[uuid]
         inventory = self._inventories_of(uuid).get(name)
         if inventory is None:
