@@ -19,6 +19,7 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
+from osc_placement.api.names import UnknownResourceClass, UnknownTraits
 from osc_placement.batch.advice import advise, refuse_each_dropped
 from osc_placement.batch.attempt import is_overtaken_for
 from osc_placement.batch.capacity import is_shrinking
@@ -249,6 +250,41 @@ def judge_capacity(
     )
 
 
+def refuse_unknown(client: PlacementClient, plan: Plan) -> Plan:
+    """Return the plan that refuses changes which add a trait or resource class that the server does not know.
+
+    This is for saved plans, resumes and undos: the name was there when the change was planned or made, and
+    somebody has deleted it since. What the plan itself creates is not missed.
+    """
+    created = {step.uuid for step in plan.changes if step.verb == "created"}
+    needed = {
+        step.uuid: (
+            [name for name in _list_added(step, "traits") if f"trait {name}" not in created],
+            [name for name in _list_added(step, "inventories") if f"resource class {name}" not in created],
+        )
+        for step in plan.changes
+    }
+    known_traits = client.list_traits() if any(traits for traits, _ in needed.values()) else []
+    known_classes: list[str] = []
+    if any(classes for _, classes in needed.values()) and client.version >= microversion.RESOURCE_CLASSES:
+        known_classes = [document["name"] for document in client.list_resource_classes()]
+    errors: dict[str, PlacementError] = {}
+    refused: dict[str, Exception] = {}
+    for uuid, (traits, classes) in needed.items():
+        for name in classes:
+            if known_classes and name not in known_classes:
+                refused[uuid] = errors.setdefault(name, UnknownResourceClass(name, known_classes))
+        if unknown := [name for name in traits if name not in known_traits]:
+            refused[uuid] = errors.setdefault(" ".join(unknown), UnknownTraits(unknown, known_traits))
+    return replace(plan, refused={**plan.refused, **refused}) if refused else plan
+
+
+def _list_added(step: Change, facet: Facet) -> list[str]:
+    """Return the traits, or the classes of inventories, that a change adds."""
+    before, after = getattr(step.before, facet) or (), getattr(step.after, facet) or ()
+    return sorted(name for name in after if name not in before)
+
+
 def guard_devices(
     client: PlacementClient,
     plan: Plan,
@@ -370,7 +406,8 @@ def resume(
             done = (Change(step.subject, step.after, step.after, FOUND_DONE) for step in run.pending)
             plan = _warn_of_resume(task.steps if task else plan_steps(title, done), run, undone, command)
             return Job(plan, "", kind, True, task, resumed=recorder, can_be_undone=can_be_undone)
-        plan = _warn_of_resume(plan_resume(run, read, command), run, undone, command)
+        plan = refuse_unknown(client, plan_resume(run, read, command))
+        plan = _warn_of_resume(plan, run, undone, command)
         if run.header.settings.get("keeps_capacity"):
             plan = judge_capacity(
                 client, plan, allow_overcommitted=allow_overcommitted, concurrency=concurrency
@@ -424,7 +461,7 @@ def undo(
             told = f"changed since: {name_refused(plan)}; {plan.warnings[0]}" if plan.warnings else ""
             reason = told or next(iter(plan.refused.values()))
             raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {reason}")
-        plan = guard_devices(client, _warn_of_undo(plan, run_id, undone))
+        plan = guard_devices(client, _warn_of_undo(refuse_unknown(client, plan), run_id, undone))
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
     title = run.header.title_of_undo

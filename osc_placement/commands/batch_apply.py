@@ -16,7 +16,7 @@ from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
 from osc_placement.batch.reselect import leave_out_left
-from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity
+from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity, refuse_unknown
 from osc_placement.commands.batch_execution import APPLY_PLAN, PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
@@ -152,7 +152,7 @@ class ApplyPlanFile(PlanCommand):
         # with --replan it is the operator's word that devices were cleaned
         planned = () if parsed_args.replan else plan.steps
         judged = guard_devices(self.client, judged, planned=planned, concurrency=parsed_args.concurrency)
-        judged = guard_managed(judged, drop_managed=plan.drop_managed)
+        judged = guard_managed(refuse_unknown(self.client, judged), drop_managed=plan.drop_managed)
         if vain := saved.describe_vain(plan, readings, judged):
             judged = replace(judged, warnings=(*judged.warnings, vain))
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))

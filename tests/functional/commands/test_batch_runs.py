@@ -419,6 +419,24 @@ def test_hosts_that_left_the_selection_of_a_saved_plan_are_left_out_before_the_q
     assert (result.status, result.err.count(told), last_run(openstack)["id"]) == (0, 1, before)
 
 
+def test_saved_plan_whose_trait_was_deleted_is_refused_before_the_question(openstack, rack):
+    """Each write would fail; the message has the command that creates it."""
+    path, name = openstack.home / "nameless.json", "CUSTOM_PLANNED"
+    rack.client.create_trait(name)
+    openstack.run(*BATCH, "trait", "add", name, *rack.select, "--plan-out", path)
+    rack.client.delete_trait(name)
+    before = openstack.run(*RUN, "list", "-f", "json").json
+    for options in (("--dry-run",), ("--yes",), ("--replan", "--yes")):
+        result = openstack.run(*BATCH, "apply", path, *options, "-f", "json")
+        remedy = (
+            f"The server does not know the trait {name}; create it first with: openstack trait create {name}"
+        )
+        assert (result.status, len(result.json), result.out.count(remedy)) == (3, 4, 4)
+    assert openstack.run(*RUN, "list", "-f", "json").json == before
+    openstack.run(*remedy.rpartition(": openstack ")[2].split())
+    assert openstack.run(*BATCH, "apply", path, "--yes").status == 0
+
+
 def test_plan_that_is_planned_again_says_how_to_see_all_of_it(openstack, rack):
     """The command that does needs --replan too, as without it a plan that moved is refused."""
     names = [f"{rack.aggregate[:8]}-more{number:02}" for number in range(21)]

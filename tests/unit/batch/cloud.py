@@ -4,6 +4,8 @@
 import copy
 import threading
 
+import os_resource_classes
+
 from osc_placement import codes, errors, microversion
 from osc_placement.api.consumer import Consumer
 from osc_placement.model import Inventory, Provider
@@ -12,6 +14,17 @@ from osc_placement.model import Inventory, Provider
 def conflict():
     """What a server says to a write with an old generation."""
     return errors.Conflict(409, "generation conflict", document={"code": codes.CONCURRENT_UPDATE})
+
+
+class _AllBut(list):
+    """A list that has every name but these."""
+
+    def __init__(self, names):
+        super().__init__()
+        self._names = names
+
+    def __contains__(self, name):
+        return name not in self._names
 
 
 class FakeCloud:
@@ -30,6 +43,8 @@ class FakeCloud:
         self.failing = {}
         self.version = microversion.MAX
         self.claims = {}
+        #: names of traits and classes
+        self.deleted = set()
         self.facets = {
             name: {
                 "inventories": dict(inventories or {}),
@@ -47,6 +62,15 @@ class FakeCloud:
             Provider(name, name, facets["resource_provider_generation"])
             for name, facets in self.facets.items()
         ]
+
+    def list_traits(self):
+        """All traits that there may be, but those that somebody deleted."""
+        return _AllBut(self.deleted)
+
+    def list_resource_classes(self):
+        """The standard classes, and a custom one."""
+        names = (*os_resource_classes.STANDARDS, "CUSTOM_CLASS")
+        return [{"name": name} for name in names if name not in self.deleted]
 
     def allow_concurrency(self, threads):
         """Nothing to prepare."""

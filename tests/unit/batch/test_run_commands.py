@@ -13,7 +13,7 @@ from osc_placement.batch.device import DeviceInUse
 from osc_placement.batch.difference import list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.inventory import InventoryEdit, RatioEdit
+from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.page import (
     SHORT_COLUMNS,
@@ -53,9 +53,13 @@ class Runs:
         """Return the ID of a run that sets fields of the inventory of some providers, or everywhere."""
         return self._make(InventoryEdit({"VCPU": fields}), names)
 
-    def add_traits(self, *names):
-        """Return the ID of a run that adds traits everywhere."""
-        return self._make(TraitEdit("add", frozenset(names)))
+    def add_traits(self, *names, verb="add"):
+        """Return the ID of a run that adds traits everywhere, or removes them."""
+        return self._make(TraitEdit(verb, frozenset(names)))
+
+    def delete_inventories(self, name):
+        """Return the ID of a run that deletes the inventories of a class."""
+        return self._make(InventoryDeletion((name,)))
 
     def _make(self, edit, names=()):
         providers = [each for each in self.cloud.providers if not names or each.name in names]
@@ -321,6 +325,23 @@ def test_what_an_undo_left_counts_what_was_refused_for_another_reason(runs):
 
         runs.cloud.before_write = fail
         assert left(rest) == expected
+
+
+def test_what_needs_a_deleted_name_is_refused_before_anything_is_written(runs):
+    """The undo and the resume of a run name what to create; each write would fail, and the plan look good."""
+    run = runs.add_traits("CUSTOM_A")
+    removed = runs.add_traits("CUSTOM_A", verb="remove")
+    runs.cloud.deleted.add("CUSTOM_A")
+    undo = service.undo(runs.cloud, removed, read_with(runs.cloud))
+    why = "The server does not know the trait CUSTOM_A; create it first with: openstack trait create CUSTOM_A"
+    assert {str(error) for error in undo.plan.refused.values()} == {why}
+    assert (len(undo.plan.refused), undo.plan.changes) == (3, ())
+    # what goes need not be known
+    assert not service.undo(runs.cloud, run, read_with(runs.cloud)).plan.refused
+    gone = runs.delete_inventories("VCPU")
+    runs.cloud.deleted.add("VCPU")
+    (refused,) = set(map(str, service.undo(runs.cloud, gone, read_with(runs.cloud)).plan.refused.values()))
+    assert refused.startswith("The server does not know the resource class VCPU")
 
 
 def test_the_command_that_shows_an_interrupted_run_shows_what_was_not_tried(runs):
