@@ -91,7 +91,7 @@ class Reselection:
             return ""
         name = there[0]["name"]
         renamed = f"; its name is {name} now" if name != change.subject.name else ""
-        return f"is not selected any more: {selection}{renamed}"
+        return f"is no longer {selection.describe_all()}{renamed}"
 
 
 def leave_out_left(client: PlacementClient, plan: Plan) -> Plan:

@@ -61,6 +61,11 @@ class Selection:
     def __str__(self) -> str:
         return " and ".join(self._phrases()) or "there"
 
+    def describe_all(self) -> str:
+        """Return the conditions as one, of which what is not selected may meet some."""
+        phrases = self._phrases()
+        return " and ".join(phrases) if len(phrases) < 2 else f"all of: {', '.join(phrases)}"
+
     def _phrases(self) -> list[str]:
         amounts = ", ".join(f"{name}={amount}" for name, amount in (self.resources or {}).items())
         phrases = {

@@ -153,8 +153,8 @@ class ApplyPlanFile(PlanCommand):
         planned = () if parsed_args.replan else plan.steps
         judged = guard_devices(self.client, judged, planned=planned, concurrency=parsed_args.concurrency)
         judged = guard_managed(refuse_unknown(self.client, judged), drop_managed=plan.drop_managed)
-        if vain := saved.describe_vain(plan, readings, judged):
-            judged = replace(judged, warnings=(*judged.warnings, vain))
+        vain = saved.describe_vain(plan, readings, judged)
+        judged = replace(judged, warnings=(*judged.warnings, *vain))
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:

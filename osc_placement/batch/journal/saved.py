@@ -10,7 +10,7 @@ import hashlib
 import json
 import pathlib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -293,25 +293,21 @@ def plan_saved(
     return refuse_gone(plan)
 
 
-def describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> str:
-    """Return in one line the providers that a plan leaves other than it was saved; empty if there are none.
+def describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> Iterator[str]:
+    """Yield a line for each reason for which a plan leaves providers other than it was saved for them.
 
     :param readings: of the steps that were saved
     :param plan: made of these; those that it refuses, or could not read, have rows of their own
     """
     unchanged = {step.uuid: step.reason for step in plan.unchanged}
-    lost = [
-        (step.subject.name, unchanged[step.uuid])
-        for step, now in zip(saved.steps, readings, strict=True)
-        if step.uuid in unchanged and now.state and not holds(now.state, step.after, step.facets)
-    ]
-    if not lost:
-        return ""
-    reasons = ", ".join(dict.fromkeys(reason for _, reason in lost))
-    changes = (
-        "1 change that was planned is" if len(lost) == 1 else f"{len(lost):,} changes that were planned are"
-    )
-    return f"{changes} left out ({reasons}): {list_names([name for name, _ in lost], MOST_NAMES)}"
+    lost: dict[str, list[str]] = {}
+    for step, now in zip(saved.steps, readings, strict=True):
+        if step.uuid in unchanged and now.state and not holds(now.state, step.after, step.facets):
+            lost.setdefault(unchanged[step.uuid], []).append(step.subject.name)
+    for reason, names in lost.items():
+        change = "change that was" if len(names) == 1 else "changes that were"
+        told = f"{len(names):,} {change} planned {'is' if len(names) == 1 else 'are'} left out"
+        yield f"{told} ({reason}): {list_names(names, MOST_NAMES)}"
 
 
 def _warn_of_excesses(step: Change, usages: Mapping[str, int]) -> list[str]:

@@ -409,7 +409,7 @@ def test_hosts_that_left_the_selection_of_a_saved_plan_are_left_out_before_the_q
     select = (*rack.select, "--required", "HW_CPU_X86_AVX")
     openstack.run(*RATIO, "VCPU=4", *select, "--plan-out", path)
     rack.client.set_provider_traits(left, ["COMPUTE_NODE"], rack.client.show_provider(left)["generation"])
-    why = f"is not selected any more: in aggregate {rack.aggregate} and with HW_CPU_X86_AVX"
+    why = f"is no longer all of: in aggregate {rack.aggregate}, with HW_CPU_X86_AVX"
     told = f"1 change that was planned is left out ({why}): {rack.client.show_provider(left)['name']}"
     shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\n")
     assert (shown.count(told), shown.count("Change 3 resource providers?")) == (1, 1)

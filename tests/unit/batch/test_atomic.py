@@ -81,7 +81,7 @@ def test_providers_that_left_the_selection_are_reported_so_after_a_rollback(body
     by_uuid = {outcome.change.uuid: outcome for outcome in report.outcomes}
     ending = by_uuid.pop(left)
     assert (ending.result, ending.untouched, ending.error) == (Result.UNCHANGED, True, None)
-    assert ending.note.startswith("is not selected any more: ")
+    assert ending.note.startswith("is no longer ")
     assert {outcome.result for outcome in by_uuid.values()} == {Result.FAILED}
 
 

@@ -99,7 +99,7 @@ def changed(cloud):
 def check_row(report):
     row = report.outcomes[1]
     assert (row.change.uuid, row.result, row.untouched) == ("b", Result.UNCHANGED, True)
-    assert row.note.startswith("is not selected any more: ")
+    assert row.note.startswith("is no longer ")
     assert not row.change.facets
     assert report.exit_status == EXIT_DONE
 
@@ -123,7 +123,7 @@ def test_a_provider_that_left_since_the_plan_is_left_alone(way, mode, tmp_path):
     assert changed(cloud) == {"a", "c"}
     run = journal.read(path.stem, tmp_path)
     assert (run.state, run.applied) == ("done", 2)
-    assert run.endings["b"].note.startswith("is not selected any more: ")
+    assert run.endings["b"].note.startswith("is no longer ")
 
 
 @pytest.mark.parametrize("mode", MODES)
