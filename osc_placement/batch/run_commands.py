@@ -11,9 +11,9 @@ import contextlib
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.run import (
@@ -30,7 +30,7 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, R
 from osc_placement.batch.undo import ChangedSince, UndoEdit, advise_to_undo
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import CUT, align, cut, cut_middle, describe_hidden, wrap_fact
+from osc_placement.terminal.lines import CUT, align, cut, cut_middle, describe_hidden, list_names, wrap_fact
 from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import OtherName, read_number, read_positive
 
@@ -52,6 +52,8 @@ _WIDE: Final = 120
 _LEAST_WHAT: Final = 12
 _LEAST_ID: Final = 6
 _LEAST_CLOUD: Final = 24
+#: runs that a warning names
+_MOST_UNLISTED: Final = 3
 #: what comes before the ID of an undone run
 _UNDO_OF: Final = "undo of "
 #: characters of the ID of an undone run that end with its random part, whole
@@ -208,12 +210,18 @@ class RunList:
             if _NOT_DONE in columns and _measure(columns, shortened) > width:
                 del columns[_NOT_DONE]
                 hidden = [_NOT_DONE]
+        # whole names of runs are worth more than how many changes were made in part, which the state tells of
+        is_stripped = _APPLIED in columns and _measure(columns, names) > width
+        if is_stripped:
+            columns[_APPLIED] = [text.partition(" ")[0] for text in columns[_APPLIED]]
         free = width - _measure(columns)
         whats = [_describe_edit(header, free) for header in headers]
         rows = ([name, *cells] for name, cells in {**columns, "what": whats}.items())
         lines = align(list(zip(*rows, strict=True)), width)
         if hidden:
             lines.append(describe_hidden(hidden))
+        elif is_stripped and any(run.partial for run in self.runs):
+            lines.append("(applied: in whole or in part; --long shows each run whole)")
         elif any(
             what not in (printable(name), printable(header.edit.title))
             for what, name, header in zip(whats, names, headers, strict=True)
@@ -457,7 +465,7 @@ def delete_runs(
     errors: list[JournalError] = []
     chosen: list[str] = []
     deleted: set[str] = set()
-    undoable, ended, unfinished = _count_undoable()
+    known = _read_undoable()
     if options.last:
         options.run = [read_chosen(options, identify_server, stderr, command).id]
     for named in options.run or _find_older(options.older_than or 0, identify_server(), complain):
@@ -469,9 +477,11 @@ def delete_runs(
     # the same run may be named twice
     chosen = list(dict.fromkeys(chosen))
     if chosen:
-        lost = sum(undoable.get(run_id, 0) for run_id in chosen)
-        pending = sum(_can_be_resumed(run_id, command) for run_id in unfinished.intersection(chosen))
-        confirm(_ask_to_delete(chosen, lost, pending, is_known=ended.issuperset(chosen)))
+        pending = sum(_can_be_resumed(run_id, command) for run_id in known.unfinished.intersection(chosen))
+        if warning := known.describe_unlisted(chosen):
+            tell(stderr, warning)
+        is_known = known.ended.issuperset(chosen)
+        confirm(_ask_to_delete(chosen, known.count(chosen), pending, is_known=is_known))
     for run_id in chosen:
         try:
             journal.delete(run_id)
@@ -483,7 +493,7 @@ def delete_runs(
     for each in errors:
         complain(each)
     status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
-    lost = sum(undoable.get(run_id, 0) for run_id in deleted)
+    lost = known.count(deleted)
     warning = f"; {count_changes(lost)} can no longer be undone" if lost else ""
     if options.older_than is not None:
         print(f"{_count_runs(len(deleted))} deleted{warning}", file=stdout)
@@ -511,12 +521,37 @@ def _ask_to_delete(chosen: Sequence[str], lost: int, pending: int, *, is_known: 
     return f"Delete {what}, {resume}of which {left}?"
 
 
-def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
-    """Return how many changes of each run are not undone, by its ID, and the IDs of runs.
+class _Undoable(NamedTuple):
+    """What is known of all runs before some of their journals are deleted.
 
-    These are the runs that ended, and those with changes that are pending, failed or were refused. What a run
-    that is running, or whose process died, changed besides is not in its journal.
+    What a run that is running, or whose process died, changed besides is not in its journal.
+
+    :ivar counts: how many changes of each run are not undone, by its ID
+    :ivar ended: the IDs of the runs that ended
+    :ivar unfinished: the IDs of those with changes that are pending, failed or were refused
+    :ivar undoes: by the ID of an undo that of the run that it undid, if that is there
     """
+
+    counts: Mapping[str, int]
+    ended: frozenset[str]
+    unfinished: frozenset[str]
+    undoes: Mapping[str, str]
+
+    def count(self, runs: Iterable[str]) -> int:
+        """Return how many changes of these runs are not undone."""
+        return sum(self.counts.get(run_id, 0) for run_id in runs)
+
+    def describe_unlisted(self, chosen: Sequence[str]) -> str:
+        """Return a warning of the runs that are listed as undone only while the chosen ones are there."""
+        found = {self.undoes[run_id] for run_id in chosen if run_id in self.undoes}
+        left = sorted(found.difference(chosen))
+        if not left:
+            return ""
+        runs = f"run{'' if len(left) == 1 else 's'} {list_names(left, _MOST_UNLISTED)}"
+        return f"Warning: {runs} will not be listed as undone any more"
+
+
+def _read_undoable() -> _Undoable:
     runs = [run for run in journal.read_summaries() if isinstance(run, Summary)]
     undone = find_undone(runs)
     counts = {run.header.id: run.applied for run in runs}
@@ -526,7 +561,9 @@ def _count_undoable() -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
     whole = {run_id for run_id, found in undone.items() if found.is_whole}
     ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
     unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
-    return counts, frozenset(whole | ended), unfinished
+    there = {run.header.id for run in runs}
+    undoes = {run.header.id: run.header.undoes for run in runs if run.header.undoes in there and run.applied}
+    return _Undoable(counts, frozenset(whole | ended), unfinished, undoes)
 
 
 def _can_be_resumed(run_id: str, command: str) -> bool:
@@ -658,7 +695,10 @@ def describe_left(report: Report, undoes: str | None, change: str) -> str:
     ]
     if not undoes or not (number := report.partial + len(refused)):
         return ""
-    told, edit = f"run {undoes} still has {count_changes(number)} to undo", report.plan.edit
+    counts, edit = report.counts, report.plan.edit
+    left = report.partial + counts[Result.FAILED] + counts[Result.SKIPPED]
+    told = f"run {undoes} still has {count_changes(left)} to undo"
+    told += f", {left - number:,} of which the resume undoes" if left > number else ""
     if report.plan.later:
         return f"{told}; {advise_to_undo(report.plan.later, change)}"
     if any(each.has_rest for each in changed) and not (isinstance(edit, UndoEdit) and edit.force):

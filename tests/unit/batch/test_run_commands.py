@@ -23,7 +23,7 @@ from osc_placement.batch.page import (
     rows_of_report,
     rows_of_run,
 )
-from osc_placement.batch.plan import EXIT_PARTIAL, make_plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Outcome, Result, make_plan
 from osc_placement.batch.run_commands import (
     advise_to_resume,
     delete_runs,
@@ -242,6 +242,9 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     listed = read_list(None, None, pytest.fail)
     assert "changes:   3 of 3 applied, 1 of them in part" in listed.describe(200)
     assert "  partly done    3/3 (1 in part)  undo of " in listed.draw(200, with_clouds=False)[-1]
+    *_, narrow, note = listed.draw(80, with_clouds=False)
+    assert narrow.endswith(f"  partly done    3/3      undo of {run}")
+    assert note == "(applied: in whole or in part; --long shows each run whole)"
     assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 3, 0)]
     (row,) = [row for row in rows_of_run(journal.read(undo)) if row.is_incomplete]
     told = f"{told}: VCPU:reserved=2"
@@ -317,6 +320,11 @@ def test_what_an_undo_left_counts_what_was_refused_for_another_reason(runs):
 
     plan = service.undo(runs.cloud, run, read_with(runs.cloud)).plan
     assert left(dataclasses.replace(plan, refused={"a": PlacementError("in use")})) == told
+    last = Outcome(plan.changes[-1], Result.SKIPPED)
+    stopped = execute_plan(runs.cloud, dataclasses.replace(plan, refused={"a": PlacementError("in use")}))
+    stopped = dataclasses.replace(stopped, outcomes=(*stopped.outcomes[:-1], last), interrupted=True)
+    of_all = told.replace("1 change to undo", "2 changes to undo, 1 of which the resume undoes")
+    assert describe_left(stopped, run, "run") == of_all
     rest = service.undo(runs.cloud, run, read_with(runs.cloud)).plan
     for error, expected in ((Forbidden(403, "not yours", method="PUT"), told), (RuntimeError("lost"), "")):
 
@@ -777,7 +785,10 @@ def test_deletion_of_runs_tells_how_many_changes_can_no_longer_be_undone(runs):
     assert delete(run) == f"Deleted run {run}; 2 {lost}\n"
     assert delete(undo) == f"Deleted run {undo}; 1 change can no longer be undone\n"
     run = runs.set_ratio(5.0)
-    runs.undo(run)
+    undo = runs.undo(run)
+    again = runs.undo(undo)
+    warning = f"Warning: run {undo} will not be listed as undone any more"
+    assert delete(again).splitlines()[0] == warning
     asked = []
     assert delete(run, confirm=asked.append) == f"Deleted run {run}\n"
     assert asked == [f"Delete run {run}, of which nothing is left to undo?"]
