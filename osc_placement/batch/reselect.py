@@ -7,15 +7,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from osc_placement.api.names import naming_unknown
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
-    from osc_placement.batch.plan import Change, Plan
+    from osc_placement.batch.plan import Change, Reading
     from osc_placement.batch.selection import Selection
 
 #: seconds for which a list of those selected holds; ten times what it takes to read it, if that is more
@@ -56,8 +56,8 @@ class Reselection:
         if self._selection is None:
             return {}
         listed = self._list(self._selection, anew=anew)
-        missing = [change for change in changes if change.uuid not in listed]
-        return {each.uuid: reason for each in missing if (reason := self._ask(self._selection, each))}
+        missing = [change.uuid for change in changes if change.uuid not in listed]
+        return {uuid: reason for uuid in missing if (reason := self._ask(self._selection, uuid))}
 
     def prepare(self) -> None:
         """Read the list, if it can be read, so that a first write need not wait for it under a rate."""
@@ -67,7 +67,7 @@ class Reselection:
 
     def require(self, change: Change) -> None:
         """Raise NotSelected if a provider, asked for by itself, is not selected any more."""
-        reason = self._ask(self._selection, change) if self._selection is not None else ""
+        reason = self._ask(self._selection, change.uuid) if self._selection is not None else ""
         if reason:
             raise NotSelected(reason)
 
@@ -83,24 +83,25 @@ class Reselection:
         documents = self._client.list_providers(uuid=uuid, **selection.filters)
         return selection.choose([Provider.from_json(document) for document in documents])
 
-    def _ask(self, selection: Selection, change: Change) -> str:
-        if self._choose(selection, change.uuid):
+    def _ask(self, selection: Selection, uuid: str) -> str:
+        if self._choose(selection, uuid):
             return ""
-        there = self._client.list_providers(uuid=change.uuid)
-        if not there:
-            return ""
-        name = there[0]["name"]
-        renamed = f"; its name is {name} now" if name != change.subject.name else ""
-        return f"is no longer {selection.describe_all()}{renamed}"
+        return describe_left(selection) if self._client.list_providers(uuid=uuid) else ""
 
 
-def leave_out_left(client: PlacementClient, plan: Plan) -> Plan:
-    """Return a plan of earlier that changes nothing of providers that are not selected any more."""
-    left = Reselection(client, plan.selection).find_left(plan.changes)
-    return replace(
-        plan,
-        steps=tuple(
-            replace(step, after=step.before, reason=left[step.uuid]) if step.uuid in left else step
-            for step in plan.steps
-        ),
-    )
+def describe_left(selection: Selection) -> str:
+    """Return the reason why nothing is changed of a provider that left a selection."""
+    return f"is no longer {selection.describe_all()}"
+
+
+def find_left(client: PlacementClient, selection: Selection | None, found: Iterable[Reading]) -> set[str]:
+    """Return the UUIDs of those providers that left the selection, by one request.
+
+    :param found: the providers as they were just read
+    """
+    if selection is None or not selection.can_be_left:
+        return set()
+    with naming_unknown(client, selection.traits, selection.resources or ()):
+        providers = map(Provider.from_json, client.list_providers(**selection.filters))
+    listed = {each.uuid for each in selection.choose(list(providers))}
+    return {each.subject.uuid for each in found if each.state is not None and each.subject.uuid not in listed}

@@ -26,7 +26,7 @@ from osc_placement.batch.journal.run import (
     UnknownRun,
     find_undone,
 )
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Report, Result, count_changes
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Gone, Report, Result, count_changes
 from osc_placement.batch.undo import ChangedSince, UndoEdit, advise_to_undo
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
@@ -211,7 +211,8 @@ class RunList:
                 del columns[_NOT_DONE]
                 hidden = [_NOT_DONE]
         # whole names of runs are worth more than how many changes were made in part, which the state tells of
-        is_stripped = _APPLIED in columns and _measure(columns, names) > width
+        undos = [name for header, name in zip(headers, names, strict=True) if header.undoes] or [""]
+        is_stripped = _APPLIED in columns and _measure(columns, undos) > width
         if is_stripped:
             columns[_APPLIED] = [text.partition(" ")[0] for text in columns[_APPLIED]]
         free = width - _measure(columns)
@@ -526,25 +527,26 @@ class _Undoable(NamedTuple):
 
     What a run that is running, or whose process died, changed besides is not in its journal.
 
+    :ivar runs: those that can be read
     :ivar counts: how many changes of each run are not undone, by its ID
     :ivar ended: the IDs of the runs that ended
     :ivar unfinished: the IDs of those with changes that are pending, failed or were refused
-    :ivar undoes: by the ID of an undo that of the run that it undid, if that is there
     """
 
+    runs: Sequence[Summary]
     counts: Mapping[str, int]
     ended: frozenset[str]
     unfinished: frozenset[str]
-    undoes: Mapping[str, str]
 
-    def count(self, runs: Iterable[str]) -> int:
+    def count(self, chosen: Iterable[str]) -> int:
         """Return how many changes of these runs are not undone."""
-        return sum(self.counts.get(run_id, 0) for run_id in runs)
+        return sum(self.counts.get(run_id, 0) for run_id in chosen)
 
     def describe_unlisted(self, chosen: Sequence[str]) -> str:
         """Return a warning of the runs that are listed as undone only while the chosen ones are there."""
-        found = {self.undoes[run_id] for run_id in chosen if run_id in self.undoes}
-        left = sorted(found.difference(chosen))
+        kept = [run for run in self.runs if run.header.id not in chosen]
+        undone = find_undone(self.runs).keys() - find_undone(kept)
+        left = sorted(undone.intersection(run.header.id for run in kept))
         if not left:
             return ""
         runs = f"run{'' if len(left) == 1 else 's'} {list_names(left, _MOST_UNLISTED)}"
@@ -561,9 +563,7 @@ def _read_undoable() -> _Undoable:
     whole = {run_id for run_id, found in undone.items() if found.is_whole}
     ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
     unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
-    there = {run.header.id for run in runs}
-    undoes = {run.header.id: run.header.undoes for run in runs if run.header.undoes in there and run.applied}
-    return _Undoable(counts, frozenset(whole | ended), unfinished, undoes)
+    return _Undoable(runs, counts, frozenset(whole | ended), unfinished)
 
 
 def _can_be_resumed(run_id: str, command: str) -> bool:
@@ -672,11 +672,11 @@ def name_next_commands(
     earlier = "with the changes that it made before" if report.wrote_nothing and can_be_undone else ""
     if earlier or not report.wrote_nothing:
         commands["undo"] = f"{change} undo {run_id}"
-    left = describe_left(report, undoes, change)
+    left = describe_left(report, undoes, change, has_resume="resume" in commands)
     return NextCommands(", ".join(filter(None, (run_id, title, earlier))), commands, left)
 
 
-def describe_left(report: Report, undoes: str | None, change: str) -> str:
+def describe_left(report: Report, undoes: str | None, change: str, *, has_resume: bool = False) -> str:
     """Return what an undo left of a run, with the command that undoes more of it; empty if there is nothing.
 
     That is the undo of a later run that set the same, else ``--force``, unless this was given or undoes
@@ -685,20 +685,23 @@ def describe_left(report: Report, undoes: str | None, change: str) -> str:
 
     :param undoes: the run that was undone, if the report is of an undo
     :param change: the words before the verb of a command that writes to placement
+    :param has_resume: whether a resume of the undo may do a part
     """
     changed = [each.error for each in report.outcomes if isinstance(each.error, ChangedSince)]
     refused = [
         each
         for each in report.outcomes
         if each.result is Result.FAILED
+        and not isinstance(each.error, Gone)
         and (each.refused or report.is_refused or isinstance(each.error, ChangedSince))
     ]
     if not undoes or not (number := report.partial + len(refused)):
         return ""
     counts, edit = report.counts, report.plan.edit
-    left = report.partial + counts[Result.FAILED] + counts[Result.SKIPPED]
+    gone = sum(isinstance(each.error, Gone) for each in report.outcomes)
+    left = report.partial + counts[Result.FAILED] + counts[Result.SKIPPED] - gone
     told = f"run {undoes} still has {count_changes(left)} to undo"
-    told += f", {left - number:,} of which the resume undoes" if left > number else ""
+    told += f", {left - number:,} of which the resume undoes" if has_resume and left > number else ""
     if report.plan.later:
         return f"{told}; {advise_to_undo(report.plan.later, change)}"
     if any(each.has_rest for each in changed) and not (isinstance(edit, UndoEdit) and edit.force):

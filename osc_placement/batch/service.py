@@ -14,7 +14,7 @@ import pathlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Literal
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
@@ -64,6 +64,8 @@ from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
+    MOST_LATER,
+    MOST_NAMES,
     RUN,
     ChangedSince,
     OtherKind,
@@ -74,15 +76,14 @@ from osc_placement.batch.undo import (
     name_refused,
     plan_undo,
     read_now,
+    redo_change,
     undo_change,
     undo_of,
 )
 from osc_placement.batch.writers.reshape import MayNotReshape, require_right
 from osc_placement.errors import PlacementError
+from osc_placement.terminal.lines import list_names
 from osc_placement.terminal.values import NONE
-
-#: later runs that are read to find which of them stands in the way of an undo
-_MOST_LATER: Final = 20
 
 
 class WrongServer(PlacementError):
@@ -254,35 +255,43 @@ def refuse_unknown(client: PlacementClient, plan: Plan) -> Plan:
     """Return the plan that refuses changes which add a trait or resource class that the server does not know.
 
     This is for saved plans, resumes and undos: the name was there when the change was planned or made, and
-    somebody has deleted it since. What the plan itself creates is not missed.
+    somebody has deleted it since. What the plan itself creates is not missed. Raise PlacementError in place
+    of refusing changes of a staged plan, as later stages may delete what these were to replace.
     """
-    created = {step.uuid for step in plan.changes if step.verb == "created"}
-    needed = {
-        step.uuid: (
-            [name for name in _list_added(step, "traits") if f"trait {name}" not in created],
-            [name for name in _list_added(step, "inventories") if f"resource class {name}" not in created],
-        )
-        for step in plan.changes
+    reasons: dict[str, list[str]] = {}
+    for facet in ("inventories", "traits"):
+        for uuid, error in _find_unknown(client, plan.changes, facet):
+            reasons.setdefault(uuid, []).append(str(error))
+    if not reasons:
+        return plan
+    if plan.is_staged:
+        raise PlacementError(f"Nothing was changed: {'; '.join(next(iter(reasons.values())))}")
+    refused = {uuid: PlacementError("; ".join(texts)) for uuid, texts in reasons.items()}
+    return replace(plan, refused={**plan.refused, **refused})
+
+
+def _find_unknown(
+    client: PlacementClient, changes: Sequence[Change], facet: Literal["inventories", "traits"]
+) -> Iterator[tuple[str, PlacementError]]:
+    """Yield the UUIDs of changes that add traits or classes of inventories which the server does not know."""
+    kind = "trait" if facet == "traits" else "resource class"
+    created = {change.subject.name for change in changes if change.kind == kind and change.verb == "created"}
+    added = {
+        change.uuid: set(getattr(change.after, facet) or ())
+        .difference(getattr(change.before, facet) or ())
+        .difference(created)
+        for change in changes
     }
-    known_traits = client.list_traits() if any(traits for traits, _ in needed.values()) else []
-    known_classes: list[str] = []
-    if any(classes for _, classes in needed.values()) and client.version >= microversion.RESOURCE_CLASSES:
-        known_classes = [document["name"] for document in client.list_resource_classes()]
-    errors: dict[str, PlacementError] = {}
-    refused: dict[str, Exception] = {}
-    for uuid, (traits, classes) in needed.items():
-        for name in classes:
-            if known_classes and name not in known_classes:
-                refused[uuid] = errors.setdefault(name, UnknownResourceClass(name, known_classes))
-        if unknown := [name for name in traits if name not in known_traits]:
-            refused[uuid] = errors.setdefault(" ".join(unknown), UnknownTraits(unknown, known_traits))
-    return replace(plan, refused={**plan.refused, **refused}) if refused else plan
-
-
-def _list_added(step: Change, facet: Facet) -> list[str]:
-    """Return the traits, or the classes of inventories, that a change adds."""
-    before, after = getattr(step.before, facet) or (), getattr(step.after, facet) or ()
-    return sorted(name for name in after if name not in before)
+    if not any(added.values()) or client.version < microversion.RESOURCE_CLASSES:
+        return
+    if facet == "traits":
+        known = frozenset(client.list_traits())
+    else:
+        known = frozenset(document["name"] for document in client.list_resource_classes())
+    for uuid, names in added.items():
+        # a name that was right once needs no suggestion
+        if unknown := sorted(names - known):
+            yield uuid, UnknownTraits(unknown) if facet == "traits" else UnknownResourceClass(unknown[0])
 
 
 def guard_devices(
@@ -457,11 +466,12 @@ def undo(
     undone = find_undone([run, *journal.read_undos(run_id, directory)]).get(run_id)
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory), command=command)
+        plan = refuse_unknown(client, plan)
         if atomic and plan.refused:
             told = f"changed since: {name_refused(plan)}; {plan.warnings[0]}" if plan.warnings else ""
             reason = told or next(iter(plan.refused.values()))
             raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {reason}")
-        plan = guard_devices(client, _warn_of_undo(refuse_unknown(client, plan), run_id, undone))
+        plan = guard_devices(client, _warn_of_undo(plan, run_id, undone))
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
     title = run.header.title_of_undo
@@ -509,14 +519,14 @@ def _warn_of_resume(plan: Plan, run: Run, undone: Undone | None, command: str) -
 def _read_later(header: Header, directory: pathlib.Path | None) -> Iterator[Run]:
     """Yield runs that were started after a run and concern the same facets, the last first.
 
-    PERF: of others only the first line is read, and of these no more than `_MOST_LATER`, as each takes 0.3 s
+    PERF: of others only the first line is read, and of these no more than `MOST_LATER`, as each takes 0.3 s
     for 10,000 changes.
     """
     number = 0
     for later in journal.read_headers(header.server, directory):
         if isinstance(later, JournalError):
             continue
-        if later.id <= header.id or number == _MOST_LATER:
+        if later.id <= header.id or number == MOST_LATER:
             return
         if not set(later.edit.facets).isdisjoint(header.edit.facets):
             number += 1
@@ -647,6 +657,7 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
     unreadable: dict[str, Exception] = {}
     refused: dict[str, Exception] = {}
     changed: list[ChangedSince] = []
+    overwritten: list[str] = []
     written: dict[str, Set[Facet]] = {}
     temporary = find_temporary_inventories(tuple(run.intents.values())) if run.header.kind == APPLY else {}
     # what could not be read when it was planned, its edit has to decide on
@@ -670,6 +681,8 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
                 step = replace(change, subject=reading.subject)
             else:
                 step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
+                if _overwrites(step, change, state) and not isinstance(edit, UndoEdit):
+                    overwritten.append(change.subject.name)
             steps.append(step)
             written[step.uuid] = {
                 facet for facet in step.facets if getattr(step.before, facet) != getattr(state, facet)
@@ -688,7 +701,10 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
         unreadable,
         refused,
         edits,
-        warnings=(describe_refusals(changed, len(pending), force),) if changed else (),
+        warnings=(
+            *((describe_refusals(changed, len(pending), force),) if changed else ()),
+            *((_describe_overwritten(overwritten, len(pending)),) if overwritten else ()),
+        ),
         selection=run.header.selects,
         goes_on=True,
         is_staged=run.header.kind == APPLY,
@@ -696,6 +712,21 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
         written=written,
     )
     return refuse_gone(plan)
+
+
+def _overwrites(step: Change, change: Change, state: ProviderState) -> bool:
+    """Return whether a step that was planned again changes what others have set since."""
+    is_set_since = change.facets and redo_change(change, state).expected != state
+    return bool(is_set_since) and bool(step.facets) and not is_half_written(change, state)
+
+
+def _describe_overwritten(names: Sequence[str], number: int) -> str:
+    """Return the warning about those of ``number`` changes that overwrite what others have set since."""
+    verb = "overwrites" if len(names) == 1 else "overwrite"
+    return (
+        f"{len(names):,} of {count_changes(number)} {verb} what was set since the run was planned, on "
+        f"{list_names(names, MOST_NAMES)}"
+    )
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:

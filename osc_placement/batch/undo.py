@@ -71,7 +71,9 @@ FORCE_UNNEEDED: Final = "--force makes no difference: all that is left of the ru
 _CHANGED: Final = "was changed since"
 #: names of refused providers that a message lists, and later runs
 MOST_NAMES: Final = 10
-_MOST_LATER: Final = 3
+_MOST_NAMED: Final = 3
+#: later runs that are read to find which of them stands in the way of an undo
+MOST_LATER: Final = 20
 #: the words before the verb of a command on runs
 RUN: Final = "openstack resource provider batch run"
 
@@ -186,7 +188,7 @@ def _name_later(later: Later) -> str:
     """Return who set again what changes had set; nothing if no run did."""
     if not later.runs:
         return ""
-    runs = list_names([f"run {run_id} ({changed:,})" for run_id, changed in later.runs], _MOST_LATER)
+    runs = list_names([f"run {run_id} ({changed:,})" for run_id, changed in later.runs], _MOST_NAMED)
     return f" by {runs}{f', {later.others:,} otherwise' if later.others else ''}"
 
 
@@ -234,11 +236,21 @@ def find_later(refused: Iterable[tuple[Change, ProviderState]], later: Iterable[
                 yield run
 
     found = _explain_by(refused, leave_undone_out())
-    return _explain_by(refused, read) if found.others else found
+    if found.others:
+        found = _explain_by(refused, read)
+    if found.others and len(read) == MOST_LATER:
+        # those behind them, which were not read, may explain the rest
+        return _explain_by(refused, read, is_part=True)
+    return found
 
 
-def _explain_by(refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]) -> Later:
-    """Return the runs, as `find_later` does, whose undos leave nothing that is different."""
+def _explain_by(
+    refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run], *, is_part: bool = False
+) -> Later:
+    """Return the runs, as `find_later` does, whose undos leave nothing that is different.
+
+    :param is_part: whether other runs may do the rest, so that those count that make any difference
+    """
     remaining = {change.uuid: (change, state) for change, state in refused}
     #: what is different from what the change left, before and after the undo of each run
     trails = {uuid: [("", _describe_set_by_others(*pair))] for uuid, pair in remaining.items()}
@@ -260,9 +272,10 @@ def _explain_by(refused: Iterable[tuple[Change, ProviderState]], later: Iterable
         if not remaining:
             break
     # where something is left that no run explains, the undo of runs would be in vain
-    explained = (trail for uuid, trail in trails.items() if uuid not in remaining)
-    counts = Counter(run_id for _, *steps in explained for run_id, _ in steps)
-    return Later(tuple(sorted(counts.items(), reverse=True)), len(remaining))
+    left = {uuid for uuid in remaining if not (is_part and len(trails[uuid]) > 1)}
+    told = (trail for uuid, trail in trails.items() if uuid not in left)
+    counts = Counter(run_id for _, *steps in told for run_id, _ in steps)
+    return Later(tuple(sorted(counts.items(), reverse=True)), len(left))
 
 
 def _describe_set_by_others(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:
@@ -311,9 +324,8 @@ class UndoStep(UncheckedEdit):
         if self.force and has_rest:
             return Decision(back, describe_rest(expected, state, step))
         remedy = FORCE_HELPS if has_rest else ""
-        raise ChangedSince(
-            step.subject.name, *_describe_since(step.before, expected, state), remedy, has_rest=has_rest
-        )
+        difference = describe_difference(expected, state)
+        raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
 
 
 class UndoEdit(Recorded, JournalledEdit):
@@ -628,22 +640,11 @@ def _undo_step(
     has_rest = back != state
     if force and has_rest:
         return Change(subject, state, back, describe_rest(expected, state)), None
-    difference = _describe_since(change.after, expected, state)
-    refusal = ChangedSince(subject.name, *difference, remedy="", has_rest=has_rest)
+    is_again = change.after.identity == ABSENT and state.identity not in (None, ABSENT)
+    gone, come = ([], []) if is_again else describe_difference(expected, state)
+    refusal = ChangedSince(subject.name, gone, come, remedy="", has_rest=has_rest)
     # fields that already have their old value are left out of the refused step
     return Change(subject, expected, undo_change(change, expected).target), refusal
-
-
-def _describe_since(
-    left: ProviderState, expected: ProviderState, now: ProviderState
-) -> tuple[list[str], list[str]]:
-    """Return what others removed and added since; nothing of what is there again after it was deleted.
-
-    :param left: the state that the change left
-    :param expected: ``now`` with what was set since put back, as in `Reverted`
-    """
-    is_again = left.identity == ABSENT and now.identity not in (None, ABSENT)
-    return ([], []) if is_again else describe_difference(expected, now)
 
 
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import pathlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,11 +33,13 @@ from osc_placement.batch.plan import (
     Facet,
     Gone,
     Plan,
+    ProviderState,
     Reading,
     plan_change,
     refuse_gone,
 )
 from osc_placement.batch.repeat import edits_of
+from osc_placement.batch.reselect import describe_left
 from osc_placement.batch.undo import MOST_NAMES, redo_change
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import list_names
@@ -250,7 +252,10 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
 
 
 def plan_saved(
-    saved: SavedPlan, moves: Sequence[Move] = (), readings: Sequence[Reading] | None = None
+    saved: SavedPlan,
+    moves: Sequence[Move] = (),
+    readings: Sequence[Reading] | None = None,
+    left: Collection[str] = (),
 ) -> Plan:
     """Return the plan that was saved, with the providers that moved planned again.
 
@@ -259,6 +264,7 @@ def plan_saved(
     :param readings: what `find_moves` was given; with it, the other providers are planned again too, which
         makes the same of them as was shown, or nothing where it is done already: they are written with the
         generation that was read
+    :param left: the UUIDs of those that left the selection since, and are not changed
     """
     edits = edits_of(saved.edit, saved.steps)
     moved = {move.step.uuid: move.now for move in moves}
@@ -274,6 +280,9 @@ def plan_saved(
         if reading.state is None:
             unreadable[step.uuid] = reading.error or PlacementError("it could not be read")
             steps.append(step)
+        elif step.uuid in left and saved.selects:
+            why = describe_left(saved.selects)
+            steps.append(Change(reading.subject, reading.state, reading.state, why))
         else:
             steps.append(plan_change(edits.get(step.uuid, saved.edit), reading.subject, reading.state))
         told = _warn_of_excesses(step, saved.usages[step.uuid])
@@ -302,12 +311,18 @@ def describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> 
     unchanged = {step.uuid: step.reason for step in plan.unchanged}
     lost: dict[str, list[str]] = {}
     for step, now in zip(saved.steps, readings, strict=True):
-        if step.uuid in unchanged and now.state and not holds(now.state, step.after, step.facets):
+        if step.uuid in unchanged and now.state and not _is_made(step, now.state):
             lost.setdefault(unchanged[step.uuid], []).append(step.subject.name)
     for reason, names in lost.items():
         change = "change that was" if len(names) == 1 else "changes that were"
         told = f"{len(names):,} {change} planned {'is' if len(names) == 1 else 'are'} left out"
         yield f"{told} ({reason}): {list_names(names, MOST_NAMES)}"
+
+
+def _is_made(step: Change, state: ProviderState) -> bool:
+    """Return whether each field that a change sets is as the change leaves it, whatever the others are."""
+    again, expected = redo_change(step, state)
+    return state == again and state == expected
 
 
 def _warn_of_excesses(step: Change, usages: Mapping[str, int]) -> list[str]:

@@ -2,9 +2,11 @@
 """A placement service in memory, as the client presents one: providers with generations, and no HTTP."""
 
 import copy
+import string
 import threading
 
 import os_resource_classes
+import os_traits
 
 from osc_placement import codes, errors, microversion
 from osc_placement.api.consumer import Consumer
@@ -14,17 +16,6 @@ from osc_placement.model import Inventory, Provider
 def conflict():
     """What a server says to a write with an old generation."""
     return errors.Conflict(409, "generation conflict", document={"code": codes.CONCURRENT_UPDATE})
-
-
-class _AllBut(list):
-    """A list that has every name but these."""
-
-    def __init__(self, names):
-        super().__init__()
-        self._names = names
-
-    def __contains__(self, name):
-        return name not in self._names
 
 
 class FakeCloud:
@@ -64,8 +55,9 @@ class FakeCloud:
         ]
 
     def list_traits(self):
-        """All traits that there may be, but those that somebody deleted."""
-        return _AllBut(self.deleted)
+        """The standard traits, and those of tests."""
+        names = (*os_traits.get_traits(), *string.ascii_uppercase, "CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
+        return [name for name in names if name not in self.deleted]
 
     def list_resource_classes(self):
         """The standard classes, and a custom one."""

@@ -23,7 +23,7 @@ from osc_placement.batch.page import (
     rows_of_report,
     rows_of_run,
 )
-from osc_placement.batch.plan import EXIT_PARTIAL, Outcome, Result, make_plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Gone, Outcome, Result, make_plan
 from osc_placement.batch.run_commands import (
     advise_to_resume,
     delete_runs,
@@ -324,7 +324,9 @@ def test_what_an_undo_left_counts_what_was_refused_for_another_reason(runs):
     stopped = execute_plan(runs.cloud, dataclasses.replace(plan, refused={"a": PlacementError("in use")}))
     stopped = dataclasses.replace(stopped, outcomes=(*stopped.outcomes[:-1], last), interrupted=True)
     of_all = told.replace("1 change to undo", "2 changes to undo, 1 of which the resume undoes")
-    assert describe_left(stopped, run, "run") == of_all
+    assert describe_left(stopped, run, "run", has_resume=True) == of_all
+    gone = execute_plan(runs.cloud, dataclasses.replace(plan, refused={"a": Gone("a")}))
+    assert describe_left(gone, run, "run") == ""
     rest = service.undo(runs.cloud, run, read_with(runs.cloud)).plan
     for error, expected in ((Forbidden(403, "not yours", method="PUT"), told), (RuntimeError("lost"), "")):
 
@@ -350,6 +352,34 @@ def test_what_needs_a_deleted_name_is_refused_before_anything_is_written(runs):
     runs.cloud.deleted.add("VCPU")
     (refused,) = set(map(str, service.undo(runs.cloud, gone, read_with(runs.cloud)).plan.refused.values()))
     assert refused.startswith("The server does not know the resource class VCPU")
+
+
+def test_resume_warns_of_what_it_overwrites(runs):
+    """A field that somebody set during the interruption; not one that the run does not set."""
+
+    def fail(uuid):
+        raise Forbidden(403, "not yours", method="PUT")
+
+    runs.cloud.before_write = fail
+    run = runs.set_fields(reserved=3)
+    runs.cloud.before_write = lambda _uuid: None
+    changed = {"VCPU": processors(1.0)["VCPU"] | {"reserved": 1}}
+    runs.cloud.touch("b", inventories=changed)
+    runs.touch(9.0, "c")
+    plan = service.resume(runs.cloud, run, read_with(runs.cloud), dry_run=True).plan
+    assert plan.warnings == ("1 of 3 changes overwrites what was set since the run was planned, on b",)
+    assert len(plan.changes) == 3
+
+
+def test_a_staged_plan_that_needs_a_deleted_name_is_refused_whole(runs):
+    """Its later stages may delete what the refused change was to replace."""
+    runs.add_traits("CUSTOM_A")
+    removed = runs.add_traits("CUSTOM_A", verb="remove")
+    plan = plan_undo(journal.read(removed), read_with(runs.cloud))
+    runs.cloud.deleted.add("CUSTOM_A")
+    assert len(service.refuse_unknown(runs.cloud, plan).refused) == 3
+    with pytest.raises(PlacementError, match="Nothing was changed: The server does not know"):
+        service.refuse_unknown(runs.cloud, dataclasses.replace(plan, is_staged=True))
 
 
 def test_the_command_that_shows_an_interrupted_run_shows_what_was_not_tried(runs):
@@ -590,6 +620,15 @@ def test_undo_names_the_later_runs_that_set_the_same(runs):
     told = ", ".join(f"run {each} (2)" for each in later[:1:-1])
     order = f"undo the later runs first, in that order, beginning with: {UNDO} {later[-1]}"
     assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more, 1 otherwise", order)
+
+
+def test_undo_names_the_last_runs_where_more_set_the_same_than_are_read(runs):
+    """Those behind them may explain the rest, so that the order is right all the same."""
+    run = runs.set_ratio(4.0)
+    later = [runs.set_ratio(5.0 + number) for number in range(22)]
+    _, by, order = warning_of_undo(runs, run)
+    assert by.startswith(f" by run {later[-1]} (3), run {later[-2]} (3)")
+    assert order.endswith(f"beginning with: {UNDO} {later[-1]}")
 
 
 def test_force_that_undoes_nothing_more_is_told_to_make_no_difference(runs):
