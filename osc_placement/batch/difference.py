@@ -55,7 +55,8 @@ def list_differences(
 ) -> list[Difference]:
     """Return what differs between two states, by facet.
 
-    Of an inventory these are the fields that change, and its total alone where the class comes or goes.
+    Of an inventory these are the fields that change. Where the class comes, it is one item, with the fields
+    that have no default value behind the total; where it goes, its total alone.
     ``names`` replace UUIDs of aggregates and providers.
     """
     found = []
@@ -63,7 +64,7 @@ def list_differences(
         old, new = getattr(before, facet), getattr(after, facet)
         if old == new:
             continue
-        was, will = _items(facet, old, new), _items(facet, new, old)
+        was, will = _items(facet, old, new), _items(facet, new, old, comes=True)
         if facet == "inventories":
             items = sorted(was | will, key=lambda name: name.partition(":")[0])
         else:
@@ -76,14 +77,19 @@ def list_differences(
     return found
 
 
-def _items(facet: Facet, state: Any, other: Any) -> dict[str, str]:
-    """Return the values of a facet by the names of `Difference`; what has a name only has the value ""."""
+def _items(facet: Facet, state: Any, other: Any, *, comes: bool = False) -> dict[str, str]:
+    """Return the values of a facet by the names of `Difference`; what has a name only has the value "".
+
+    :param comes: whether what is not in the other state is new, rather than gone
+    """
     if facet == "inventories":
-        return {
-            f"{name}:{field}": str(getattr(inventory, field))
-            for name, inventory in (state or {}).items()
-            for field in (INVENTORY_FIELDS if name in (other or {}) else ("total",))
-        }
+        items: dict[str, str] = {}
+        for name, inventory in (state or {}).items():
+            if name in (other or {}):
+                items |= {f"{name}:{field}": str(getattr(inventory, field)) for field in INVENTORY_FIELDS}
+            else:
+                items[f"{name}:total"] = _describe_new(inventory) if comes else str(inventory.total)
+        return items
     if facet == "allocations":
         return {
             f"{provider}:{name}": str(amount)
@@ -93,14 +99,24 @@ def _items(facet: Facet, state: Any, other: Any) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in state or ())}
 
 
+def _describe_new(inventory: Inventory) -> str:
+    """Return the total of an inventory, with the fields that have no default value.
+
+    A ``max_unit`` of the total or more has the effect of the default.
+    """
+    default = Inventory(inventory.total, max_unit=max(inventory.max_unit, inventory.total))
+    fields = [field for field in INVENTORY_FIELDS if getattr(inventory, field) != getattr(default, field)]
+    return " ".join((str(inventory.total), *(f"{field}={getattr(inventory, field)}" for field in fields)))
+
+
 def describe_difference(
     before: ProviderState, after: ProviderState, names: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[str]]:
     """Return what is only in ``before`` and what is only in ``after``.
 
     A trait or aggregate by its name; of an inventory the fields that change (``VCPU:allocation_ratio=4.0``),
-    and its total alone where the class comes or goes; an allocation with the UUID of its provider. ``names``
-    replace UUIDs of aggregates and providers.
+    and the class as one item where it comes or goes (``VCPU:total=8 reserved=1``); an allocation with the
+    UUID of its provider. ``names`` replace UUIDs of aggregates and providers.
     """
     found = list_differences(before, after, names)
     return (

@@ -156,7 +156,7 @@ def test_dry_run_shows_changes_and_writes_nothing(openstack, empty, write):
         f"+ resource provider numa0 ({NUMA})",
         "    + parent host",
         "    + CUSTOM_LICENCE:total=3",
-        "    + VCPU:total=8",
+        "    + VCPU:total=8 allocation_ratio=2.0",
         f"+ allocations of {CONSUMER} (project web)",
         "    + host: DISK_GB=20",
         "    + numa0: VCPU=4",

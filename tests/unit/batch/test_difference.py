@@ -32,10 +32,20 @@ def test_only_the_fields_that_differ_are_listed():
 
 
 def test_added_or_removed_class_is_shown_by_its_total():
-    """A whole inventory is one item."""
+    """A whole inventory is one item; of a new one it has the fields that have an effect."""
     before = ProviderState(inventories={"VCPU": Inventory(8)})
     after = ProviderState(inventories={"PGPU": Inventory(2)})
     assert describe_difference(before, after) == (["VCPU:total=8"], ["PGPU:total=2"])
+    after = ProviderState(
+        inventories={
+            "PGPU": Inventory(2, max_unit=2),
+            "DISK_GB": Inventory(9, reserved=1, max_unit=4, allocation_ratio=1.5),
+        }
+    )
+    assert describe_difference(before, after)[1] == [
+        "DISK_GB:total=9 reserved=1 max_unit=4 allocation_ratio=1.5",
+        "PGPU:total=2",
+    ]
 
 
 def test_facet_that_was_not_read_is_no_difference():
