@@ -342,6 +342,28 @@ def describe_run(run: Run) -> list[str]:
     return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
 
 
+def advise_next(run: Run, command: str) -> list[str]:
+    """Return a line with the command that makes what is left of a run.
+
+    Of an undo that left something, it is the one that says how this is undone, after which other runs.
+
+    :param command: the words before the verb of a command on runs
+    """
+    target = run.header.undoes
+    if (lines := advise_to_resume(run, command)) or not target or run.state != PARTLY_DONE:
+        return lines
+    with contextlib.suppress(JournalError):
+        # these have the undos of this undo too
+        undone = find_undone([journal.read(target), *journal.read_undos(target)])
+        is_over = run.header.id in undone or (target in undone and undone[target].is_whole)
+        return (
+            []
+            if is_over
+            else [f"To see how the rest of run {target} is undone: {command} undo {target} --dry-run"]
+        )
+    return []
+
+
 def advise_to_resume(run: Run, command: str) -> list[str]:
     """Return a line with the command that makes what is left of a run, which may need an option, if any does.
 
@@ -703,7 +725,7 @@ def describe_left(report: Report, undoes: str | None, change: str, *, has_resume
     told = f"run {undoes} still has {count_changes(left)} to undo"
     told += f", {left - number:,} of which the resume undoes" if has_resume and left > number else ""
     if report.plan.later:
-        return f"{told}; {advise_to_undo(report.plan.later, change)}"
+        return f"{told}; {advise_to_undo(report.plan.later, change, again=True)}"
     if any(each.has_rest for each in changed) and not (isinstance(edit, UndoEdit) and edit.force):
         return f"{told}; to undo the parts that are as the run left them: {change} undo {undoes} --force"
     when = "what was set since is undone" if changed or report.partial else "nothing refuses it any more"

@@ -170,10 +170,15 @@ def describe_refusals(
     )
 
 
-def advise_to_undo(later: Sequence[tuple[str, int]], command: str) -> str:
-    """Return the advice to undo later runs, as `Later` has them, before another."""
-    first = "the later runs first, in that order, beginning with" if len(later) > 1 else "the later run first"
-    return f"undo {first}: {command} undo {later[0][0]}"
+def advise_to_undo(later: Sequence[tuple[str, int]], command: str, *, again: bool = False) -> str:
+    """Return the advice to undo later runs, as `Later` has them, before another.
+
+    :param again: whether an undo of the other one has been tried
+    """
+    steps = "the later runs first, in that order" if len(later) > 1 else "the later run first"
+    steps += ", then this one again" if again else ""
+    begin = ", beginning with" if len(later) > 1 or again else ""
+    return f"undo {steps}{begin}: {command} undo {later[0][0]}"
 
 
 def describe_rests(names: Sequence[str], number: int, later: Later) -> str:

@@ -22,7 +22,7 @@ from osc_placement.batch.run_commands import (
     add_failed_only_option,
     add_force_option,
     add_list_options,
-    advise_to_resume,
+    advise_next,
     check_choice,
     check_deletion,
     delete_runs,
@@ -127,7 +127,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         self.page.name_providers(run.intents.values())
         rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
         if parsed_args.formatter == self.formatter_default:
-            facts = describe_run(run) + advise_to_resume(run, RUN)
+            facts = describe_run(run) + advise_next(run, RUN)
             is_narrow = is_terminal(self.app.stdout)
             space = [""] if rows else []
             write_lines(self.app.stdout, [*self.page.tell(facts), *space] if is_narrow else facts)

@@ -742,7 +742,8 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     undo = last_run(openstack)
     assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 4)
     command = "openstack resource provider batch run undo"
-    left = f"run {run} still has 1 change to undo; undo the later run first: {command} {later}"
+    order = "undo the later run first, then this one again, beginning with"
+    left = f"run {run} still has 1 change to undo; {order}: {command} {later}"
     assert result.err.endswith(f"to undo it: {command} {undo['id']}; {left}\n")
     redo = openstack.run(*RUN, "undo", "--last", "--dry-run", "-f", "json")
     told = f"This run is itself an undo: undoing it makes the changes of run {run} again"

@@ -25,6 +25,7 @@ from osc_placement.batch.page import (
 )
 from osc_placement.batch.plan import EXIT_PARTIAL, Gone, Outcome, Result, make_plan
 from osc_placement.batch.run_commands import (
+    advise_next,
     advise_to_resume,
     delete_runs,
     describe_left,
@@ -295,9 +296,10 @@ def test_what_an_undo_left_names_the_command_that_undoes_more(runs):
 
     run = runs.set_ratio(4.0)
     later = runs.set_ratio(5.0)
-    assert left(run) == f"run {run} still has 3 changes to undo; undo the later run first: run undo {later}"
+    again = "then this one again, beginning with: run undo"
+    assert left(run) == f"run {run} still has 3 changes to undo; undo the later run first, {again} {later}"
     latest = runs.set_fields("a", allocation_ratio=6.0)
-    in_order = f"undo the later runs first, in that order, beginning with: run undo {latest}"
+    in_order = f"undo the later runs first, in that order, {again} {latest}"
     assert left(run) == f"run {run} still has 3 changes to undo; {in_order}"
     runs.touch(9.0, "a", "b", "c")
     other = f"run {run} still has 3 changes to undo, when what was set since is undone: run undo {run}"
@@ -380,6 +382,25 @@ def test_a_staged_plan_that_needs_a_deleted_name_is_refused_whole(runs):
     assert len(service.refuse_unknown(runs.cloud, plan).refused) == 3
     with pytest.raises(PlacementError, match="Nothing was changed: The server does not know"):
         service.refuse_unknown(runs.cloud, dataclasses.replace(plan, is_staged=True))
+
+
+def test_an_undo_that_left_something_shows_how_to_undo_the_rest(runs):
+    """Not once all is undone, or the undo itself."""
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "b")
+    undo = runs.undo(run)
+    rest = [f"To see how the rest of run {run} is undone: batch run undo {run} --dry-run"]
+    assert advise_next(journal.read(undo), "batch run") == rest
+    runs.touch(4.0, "b")
+    runs.undo(run)
+    assert advise_next(journal.read(undo), "batch run") == []
+    other = runs.set_ratio(5.0)
+    runs.touch(9.0, "b")
+    undo = runs.undo(other)
+    runs.undo(undo)
+    assert advise_next(journal.read(undo), "batch run") == []
+    journal.delete(other)
+    assert advise_next(journal.read(undo), "batch run") == []
 
 
 def test_the_command_that_shows_an_interrupted_run_shows_what_was_not_tried(runs):
