@@ -175,9 +175,11 @@ def _require_classes(names: Iterable[str], states: Sequence[ProviderState], so: 
     present = {name for state in states for name in state.inventories or ()}
     missing = [name for name in names if name not in present]
     if missing and states:
-        told = f"{', '.join(missing)}{suggest(missing, present)}"
+        guess = suggest(missing, present)
         known = ", ".join(sorted(present)) or "none"
+        # a host that is a tree may have its processors in its NUMA nodes
+        below = "" if guess else "; what is below them, as NUMA nodes are, has to be selected itself"
         raise EditRefused(
-            f"No selected resource provider has inventory of {told}, so {so}; "
-            f"the resource classes they have: {known}"
+            f"No selected resource provider has inventory of {', '.join(missing)}{guess}, so {so}; "
+            f"the resource classes they have: {known}{below}"
         )

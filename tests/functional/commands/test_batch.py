@@ -192,7 +192,7 @@ MISTAKES = {
     "a class that none has": (
         (*RATIO, "PGPU=4"),
         1,
-        "No selected resource provider has inventory of PGPU, so there is no ratio to set",
+        "the resource classes they have: MEMORY_MB, VCPU; what is below them, as ",
     ),
     "a mistyped class": (
         (*RATIO, "VCPUS=4"),
