@@ -709,19 +709,18 @@ def describe_left(report: Report, undoes: str | None, change: str, *, has_resume
     :param change: the words before the verb of a command that writes to placement
     :param has_resume: whether a resume of the undo may do a part
     """
-    changed = [each.error for each in report.outcomes if isinstance(each.error, ChangedSince)]
-    refused = [
-        each
-        for each in report.outcomes
-        if each.result is Result.FAILED
-        and not isinstance(each.error, Gone)
-        and (each.refused or report.is_refused or isinstance(each.error, ChangedSince))
-    ]
-    if not undoes or not (number := report.partial + len(refused)):
+    if not undoes:
         return ""
-    counts, edit = report.counts, report.plan.edit
-    gone = sum(isinstance(each.error, Gone) for each in report.outcomes)
-    left = report.partial + counts[Result.FAILED] + counts[Result.SKIPPED] - gone
+    not_done = [each for each in report.outcomes if each.result in (Result.FAILED, Result.SKIPPED)]
+    rest = [each for each in not_done if not isinstance(each.error, Gone)]
+    changed = [each.error for each in rest if isinstance(each.error, ChangedSince)]
+    if report.is_refused:
+        refused = len(rest)
+    else:
+        refused = sum(each.refused or isinstance(each.error, ChangedSince) for each in rest)
+    if not (number := report.partial + refused):
+        return ""
+    left, edit = report.partial + len(rest), report.plan.edit
     told = f"run {undoes} still has {count_changes(left)} to undo"
     told += f", {left - number:,} of which the resume undoes" if has_resume and left > number else ""
     if report.plan.later:

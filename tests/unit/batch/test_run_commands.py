@@ -23,7 +23,7 @@ from osc_placement.batch.page import (
     rows_of_report,
     rows_of_run,
 )
-from osc_placement.batch.plan import EXIT_PARTIAL, Gone, Outcome, Result, make_plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Gone, Outcome, Report, Result, make_plan
 from osc_placement.batch.run_commands import (
     advise_next,
     advise_to_resume,
@@ -337,6 +337,25 @@ def test_what_an_undo_left_counts_what_was_refused_for_another_reason(runs):
 
         runs.cloud.before_write = fail
         assert left(rest) == expected
+
+
+def test_what_an_undo_left_looks_at_the_report_once(runs, monkeypatch):
+    """Whether all of it was refused takes a look at each outcome, so it is not asked for each of them."""
+    run = runs.set_ratio(4.0)
+
+    def fail(uuid):
+        raise Forbidden(403, "not yours", method="PUT")
+
+    runs.cloud.before_write = fail
+    report = execute_plan(runs.cloud, service.undo(runs.cloud, run, read_with(runs.cloud)).plan)
+    asked = []
+    judge = Report.is_refused.fget
+    monkeypatch.setattr(Report, "is_refused", property(lambda self: asked.append(self) or judge(self)))
+    assert describe_left(report, run, "run").startswith(
+        f"run {run} still has 3 changes to undo, when nothing "
+    )
+    assert len(asked) == 1
+    assert (describe_left(report, None, "run"), len(asked)) == ("", 1)
 
 
 def test_what_needs_a_deleted_name_is_refused_before_anything_is_written(runs):
