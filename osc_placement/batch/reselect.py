@@ -59,6 +59,18 @@ class Reselection:
         missing = [change.uuid for change in changes if change.uuid not in listed]
         return {uuid: reason for uuid in missing if (reason := self._ask(self._selection, uuid))}
 
+    def find_left_of(self, found: Iterable[Reading]) -> dict[str, str]:
+        """Return by UUID why some providers are not selected any more, by one request.
+
+        :param found: the providers as they were just read, so that none of them is asked for by itself
+        """
+        if self._selection is None:
+            return {}
+        with naming_unknown(self._client, self._selection.traits, self._selection.resources or ()):
+            listed = self._list(self._selection, anew=True)
+        missing = [each for each in found if each.state is not None and each.subject.uuid not in listed]
+        return {each.subject.uuid: self._selection.describe_left() for each in missing}
+
     def prepare(self) -> None:
         """Read the list, if it can be read, so that a first write need not wait for it under a rate."""
         if self._selection is not None:
@@ -84,24 +96,5 @@ class Reselection:
         return selection.choose([Provider.from_json(document) for document in documents])
 
     def _ask(self, selection: Selection, uuid: str) -> str:
-        if self._choose(selection, uuid):
-            return ""
-        return describe_left(selection) if self._client.list_providers(uuid=uuid) else ""
-
-
-def describe_left(selection: Selection) -> str:
-    """Return the reason why nothing is changed of a provider that left a selection."""
-    return f"is no longer {selection.describe_all()}"
-
-
-def find_left(client: PlacementClient, selection: Selection | None, found: Iterable[Reading]) -> set[str]:
-    """Return the UUIDs of those providers that left the selection, by one request.
-
-    :param found: the providers as they were just read
-    """
-    if selection is None or not selection.can_be_left:
-        return set()
-    with naming_unknown(client, selection.traits, selection.resources or ()):
-        providers = map(Provider.from_json, client.list_providers(**selection.filters))
-    listed = {each.uuid for each in selection.choose(list(providers))}
-    return {each.subject.uuid for each in found if each.state is not None and each.subject.uuid not in listed}
+        is_left = not self._choose(selection, uuid) and self._client.list_providers(uuid=uuid)
+        return selection.describe_left() if is_left else ""

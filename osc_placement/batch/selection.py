@@ -61,10 +61,10 @@ class Selection:
     def __str__(self) -> str:
         return " and ".join(self._phrases()) or "there"
 
-    def describe_all(self) -> str:
-        """Return the conditions as one, of which what is not selected may meet some."""
+    def describe_left(self) -> str:
+        """Return why nothing is changed of a provider that left the selection; it may still meet a part."""
         phrases = self._phrases()
-        return " and ".join(phrases) if len(phrases) < 2 else f"all of: {', '.join(phrases)}"
+        return f"is no longer {'all of: ' if len(phrases) > 1 else ''}{', '.join(phrases)}"
 
     def _phrases(self) -> list[str]:
         amounts = ", ".join(f"{name}={amount}" for name, amount in (self.resources or {}).items())

@@ -15,7 +15,7 @@ from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
-from osc_placement.batch.reselect import find_left
+from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity, refuse_unknown
 from osc_placement.commands.batch_execution import APPLY_PLAN, PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
@@ -136,7 +136,7 @@ class ApplyPlanFile(PlanCommand):
             with_usages=any(map(is_shrinking, plan.steps)),
             concurrency=parsed_args.concurrency,
         )
-        left = find_left(self.client, plan.selects, readings)
+        left = Reselection(self.client, plan.selects).find_left_of(readings)
         moves = [move for move in saved.find_moves(plan, readings) if move.step.uuid not in left]
         is_allowed = parsed_args.allow_overcommitted
         outdated = [move for move in moves if not (is_allowed and move.is_overcommitted)]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import pathlib
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +39,6 @@ from osc_placement.batch.plan import (
     refuse_gone,
 )
 from osc_placement.batch.repeat import edits_of
-from osc_placement.batch.reselect import describe_left
 from osc_placement.batch.undo import MOST_NAMES, redo_change
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import list_names
@@ -255,7 +254,7 @@ def plan_saved(
     saved: SavedPlan,
     moves: Sequence[Move] = (),
     readings: Sequence[Reading] | None = None,
-    left: Collection[str] = (),
+    left: Mapping[str, str] | None = None,
 ) -> Plan:
     """Return the plan that was saved, with the providers that moved planned again.
 
@@ -264,7 +263,7 @@ def plan_saved(
     :param readings: what `find_moves` was given; with it, the other providers are planned again too, which
         makes the same of them as was shown, or nothing where it is done already: they are written with the
         generation that was read
-    :param left: the UUIDs of those that left the selection since, and are not changed
+    :param left: by UUID why some are not changed, as they left the selection since
     """
     edits = edits_of(saved.edit, saved.steps)
     moved = {move.step.uuid: move.now for move in moves}
@@ -280,8 +279,7 @@ def plan_saved(
         if reading.state is None:
             unreadable[step.uuid] = reading.error or PlacementError("it could not be read")
             steps.append(step)
-        elif step.uuid in left and saved.selects:
-            why = describe_left(saved.selects)
+        elif why := (left or {}).get(step.uuid):
             steps.append(Change(reading.subject, reading.state, reading.state, why))
         else:
             steps.append(plan_change(edits.get(step.uuid, saved.edit), reading.subject, reading.state))
