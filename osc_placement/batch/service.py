@@ -406,8 +406,8 @@ def resume(
         check_server(run.header.server, client.endpoint)
         kind, is_atomic = run.header.kind, bool(run.header.settings.get("atomic"))
         undone = find_undone([run, *journal.read_undos(run.header.id, directory)]).get(run.header.id)
-        is_undone = undone is not None and undone.is_whole
-        can_be_undone = not is_undone and any(map(run.may_be_written, run.intents.values()))
+        may_be_written = any(map(run.may_be_written, run.intents.values()))
+        can_be_undone = may_be_written and not (undone and undone.is_whole)
         if kind == RESHAPE:
             require_planned(run)
             title, way_back = run.header.edit.title, undo_of(run.intents.values())
@@ -693,7 +693,12 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
             )
             refused[change.uuid] = changed[-1]
             steps.append(change)
-    force = f"{command} undo {run.header.undoes} --force"
+    warnings = []
+    if changed:
+        force = f"{command} undo {run.header.undoes} --force"
+        warnings.append(describe_refusals(changed, len(pending), force))
+    if overwritten:
+        warnings.append(_describe_overwritten(overwritten, len(pending)))
     left = {step.uuid for step in steps}
     plan = Plan(
         edit,
@@ -701,10 +706,7 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
         unreadable,
         refused,
         edits,
-        warnings=(
-            *((describe_refusals(changed, len(pending), force),) if changed else ()),
-            *((_describe_overwritten(overwritten, len(pending)),) if overwritten else ()),
-        ),
+        warnings=tuple(warnings),
         selection=run.header.selects,
         goes_on=True,
         is_staged=run.header.kind == APPLY,
@@ -716,8 +718,8 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
 
 def _overwrites(step: Change, change: Change, state: ProviderState) -> bool:
     """Return whether a step that was planned again changes what others have set since."""
-    is_set_since = change.facets and redo_change(change, state).expected != state
-    return bool(is_set_since) and bool(step.facets) and not is_half_written(change, state)
+    is_planned_again = bool(step.facets) and step.before is not change.before
+    return is_planned_again and redo_change(change, state).expected != state
 
 
 def _describe_overwritten(names: Sequence[str], number: int) -> str:
