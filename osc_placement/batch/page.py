@@ -160,9 +160,13 @@ class Page:
         named = [row for row in named if row.reason not in self._told]
         self._told |= {row.reason for row in named}
         causes = _describe_reasons(
-            (_label_of(row.result), subject.name, row.reason, names)
+            (
+                _label_of(row.result),
+                row.change.subject.name,
+                row.reason,
+                (row.change.uuid, row.change.subject.name),
+            )
             for row in named
-            for subject, names in [(row.change.subject, (row.change.uuid, row.change.subject.name))]
             if table is None or not row.is_left
         )
         if table is None:

@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TextIO
 
@@ -212,7 +212,8 @@ class RunList:
                 hidden = [_NOT_DONE]
         # whole names of runs are worth more than how many changes were made in part, which the state tells of
         undos = [name for header, name in zip(headers, names, strict=True) if header.undoes] or [""]
-        is_stripped = _APPLIED in columns and _measure(columns, undos) > width
+        has_parts = _APPLIED in columns and any(run.partial for run in self.runs)
+        is_stripped = has_parts and _measure(columns, undos) > width
         if is_stripped:
             columns[_APPLIED] = [text.partition(" ")[0] for text in columns[_APPLIED]]
         free = width - _measure(columns)
@@ -221,7 +222,7 @@ class RunList:
         lines = align(list(zip(*rows, strict=True)), width)
         if hidden:
             lines.append(describe_hidden(hidden))
-        elif is_stripped and any(run.partial for run in self.runs):
+        elif is_stripped:
             lines.append("(applied: in whole or in part; --long shows each run whole)")
         elif any(
             what not in (printable(name), printable(header.edit.title))
@@ -352,16 +353,14 @@ def advise_next(run: Run, command: str) -> list[str]:
     target = run.header.undoes
     if (lines := advise_to_resume(run, command)) or not target or run.state != PARTLY_DONE:
         return lines
-    with contextlib.suppress(JournalError):
+    try:
         # these have the undos of this undo too
-        undone = find_undone([journal.read(target), *journal.read_undos(target)])
-        is_over = run.header.id in undone or (target in undone and undone[target].is_whole)
-        return (
-            []
-            if is_over
-            else [f"To see how the rest of run {target} is undone: {command} undo {target} --dry-run"]
-        )
-    return []
+        undone = find_undone([journal.read_summary(target), *journal.read_undos(target)])
+    except JournalError:
+        return []
+    if run.header.id in undone or (target in undone and undone[target].is_whole):
+        return []
+    return [f"To see how the rest of run {target} is undone: {command} undo {target} --dry-run"]
 
 
 def advise_to_resume(run: Run, command: str) -> list[str]:
@@ -501,7 +500,7 @@ def delete_runs(
     chosen = list(dict.fromkeys(chosen))
     if chosen:
         pending = sum(_can_be_resumed(run_id, command) for run_id in known.unfinished.intersection(chosen))
-        if warning := known.describe_unlisted(chosen):
+        if warning := known.describe_unlisted(set(chosen)):
             tell(stderr, warning)
         is_known = known.ended.issuperset(chosen)
         confirm(_ask_to_delete(chosen, known.count(chosen), pending, is_known=is_known))
@@ -550,12 +549,14 @@ class _Undoable(NamedTuple):
     What a run that is running, or whose process died, changed besides is not in its journal.
 
     :ivar runs: those that can be read
+    :ivar undone: what is undone of runs, by the ID of the run
     :ivar counts: how many changes of each run are not undone, by its ID
     :ivar ended: the IDs of the runs that ended
     :ivar unfinished: the IDs of those with changes that are pending, failed or were refused
     """
 
     runs: Sequence[Summary]
+    undone: Mapping[str, Undone]
     counts: Mapping[str, int]
     ended: frozenset[str]
     unfinished: frozenset[str]
@@ -564,11 +565,11 @@ class _Undoable(NamedTuple):
         """Return how many changes of these runs are not undone."""
         return sum(self.counts.get(run_id, 0) for run_id in chosen)
 
-    def describe_unlisted(self, chosen: Sequence[str]) -> str:
+    def describe_unlisted(self, chosen: Set[str]) -> str:
         """Return a warning of the runs that are listed as undone only while the chosen ones are there."""
         kept = [run for run in self.runs if run.header.id not in chosen]
-        undone = find_undone(self.runs).keys() - find_undone(kept)
-        left = sorted(undone.intersection(run.header.id for run in kept))
+        unlisted = self.undone.keys() - find_undone(kept)
+        left = sorted(unlisted.intersection(run.header.id for run in kept))
         if not left:
             return ""
         runs = f"run{'' if len(left) == 1 else 's'} {list_names(left, _MOST_UNLISTED)}"
@@ -585,7 +586,7 @@ def _read_undoable() -> _Undoable:
     whole = {run_id for run_id, found in undone.items() if found.is_whole}
     ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
     unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
-    return _Undoable(runs, counts, frozenset(whole | ended), unfinished)
+    return _Undoable(runs, undone, counts, frozenset(whole | ended), unfinished)
 
 
 def _can_be_resumed(run_id: str, command: str) -> bool:
