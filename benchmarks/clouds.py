@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clouds that servers are measured with, as data; `fill` puts one into a database.
 
-Equal trees of providers, numbered from 0; every name and UUID follows from the number, so that all sides of a
-case have the same cloud, and a case can name any provider of it.
+Trees of providers, equal ones in most clouds, numbered from 0; every name and UUID follows from the number,
+so that all sides of a case have the same cloud, and a case can name any provider of it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Cloud:
-    """So many trees alike.
+    """So many trees alike, unless ``make_tree`` is given.
 
+    :ivar make_tree: makes the tree of a number, of which there are so many in all
     :ivar zone: how many trees are in one aggregate, beside the one that all are in
     :ivar sharing: a provider that each of these aggregates has in it, too
     :ivar held: what a consumer holds of the root of its tree
@@ -52,6 +53,7 @@ class Cloud:
     held: Amounts = field(default_factory=dict)
     consumers: tuple[int, ...] = (0, 1)
     owners: int = 1
+    make_tree: Callable[[int, int], Node] | None = None
 
     def with_trees(self, trees: int) -> Cloud:
         """The same cloud in another size."""
@@ -104,7 +106,8 @@ def providers(cloud: Cloud) -> Iterator[Provider]:
     for number in range(cloud.trees):
         aggregates = (EVERYWHERE, zone_uuid(number // cloud.zone))
         consumers = tuple(consumer_uuids(cloud, number)) if cloud.held else ()
-        for provider in _tree(cloud.tree, _root_name(number), next_id):
+        tree = cloud.make_tree(number, cloud.trees) if cloud.make_tree else cloud.tree
+        for provider in _tree(tree, _root_name(number), next_id):
             is_root = provider.parent_id is None
             if is_root:
                 provider = replace(provider, aggregates=aggregates, held=cloud.held, consumers=consumers)

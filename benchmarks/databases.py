@@ -20,6 +20,8 @@ Kind = Callable[[pathlib.Path], contextlib.AbstractContextManager[str]]
 #: an account that may make databases; the same variable as for the tests
 MARIADB = "OSC_PLACEMENT_TEST_MYSQL_URL"
 MARIADB_DEFAULT = "mysql+pymysql://root@127.0.0.1:3306/"
+POSTGRESQL = "OSC_PLACEMENT_TEST_POSTGRESQL_URL"
+POSTGRESQL_DEFAULT = "postgresql://postgres:postgres@127.0.0.1:5432/postgres"
 
 
 @contextlib.contextmanager
@@ -36,21 +38,31 @@ def mariadb(directory: pathlib.Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def made_on(server: URL) -> Iterator[str]:
-    """A database on this MariaDB server; raise Unavailable if it makes none."""
+def postgresql(directory: pathlib.Path) -> Iterator[str]:
+    """A database on the PostgreSQL server of this machine, which keeps it elsewhere."""
+    server = make_url(os.environ.get(POSTGRESQL) or POSTGRESQL_DEFAULT)
+    with made_on(server.set(drivername="postgresql+psycopg2"), variable=POSTGRESQL) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def made_on(server: URL, *, variable: str = MARIADB) -> Iterator[str]:
+    """A database on this server of MariaDB or PostgreSQL; raise Unavailable if it makes none."""
     name = f"osc_placement_bench_{uuid.uuid4().hex[:8]}"
+    options = "CHARACTER SET utf8mb4" if variable == MARIADB else "ENCODING 'UTF8' TEMPLATE template0"
     try:
-        _execute(server, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        _execute(server, f"CREATE DATABASE {name} {options}")
     except sqlalchemy.exc.OperationalError as error:
-        raise Unavailable(f"no MariaDB at {server.host}:{server.port} ({MARIADB} names another)") from error
+        where = f"{server.host}:{server.port}"
+        raise Unavailable(f"no database server at {where} ({variable} names another)") from error
     try:
         yield server.set(database=name).render_as_string(hide_password=False)
     finally:
-        _execute(server, f"DROP DATABASE {name}")
+        _execute(server, f"DROP DATABASE {name}{'' if variable == MARIADB else ' WITH (FORCE)'}")
 
 
 def _execute(server: URL, statement: str) -> None:
-    engine = sqlalchemy.create_engine(server)
+    engine = sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT")
     try:
         with engine.begin() as connection:
             connection.execute(sqlalchemy.text(statement))

@@ -75,13 +75,17 @@ def make_case(
     *,
     database: databases.Kind = databases.mariadb,
     memory: Target | None = None,
+    **variables: str,
 ) -> Case:
-    """A case of several questions; with a target for memory, also of that after these questions."""
+    """A case of several questions; with a target for memory, also of that after these questions.
+
+    :param variables: of the environment of both servers
+    """
 
     def prepare(implementation: Implementation) -> Prepare:
         @contextlib.contextmanager
         def probing(workspace: Workspace) -> Iterator[Sequence[Probe]]:
-            with serving(workspace, implementation, cloud, database=database) as server:
+            with serving(workspace, implementation, cloud, database=database, **variables) as server:
                 probes: list[Probe] = [partial(ask, server, question) for question in questions]
                 if memory is not None:
                     probes.append(lambda: {MEMORY.name: server.memory()})

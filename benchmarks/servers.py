@@ -89,10 +89,17 @@ OURS_ITSELF = Implementation("ours", "placement-server", None)
 
 
 class Server:
-    """A server that can be started again and again."""
+    """A server that can be started again and again.
 
-    def __init__(self, implementation: Implementation, workspace: Workspace) -> None:
+    :ivar database: the URL of its database
+    """
+
+    def __init__(
+        self, implementation: Implementation, workspace: Workspace, database: str, **variables: str
+    ) -> None:
         port = find_free_port()
+        self.database = database
+        self._variables = variables
         self.url = f"http://127.0.0.1:{port}"
         self._sync_command = implementation.sync_command(workspace)
         self._command = implementation.serve_command(workspace, port)
@@ -110,7 +117,7 @@ class Server:
             self._process = subprocess.Popen(
                 list(self._command),
                 cwd=self._directory,
-                env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(self._directory)},
+                env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(self._directory), **self._variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -163,14 +170,18 @@ def prepared(
     cloud: Cloud | None,
     *,
     database: databases.Kind = databases.mariadb,
+    **variables: str,
 ) -> Iterator[Server]:
-    """A server, not started, on a database that holds a cloud, or nothing if there is none."""
+    """A server, not started, on a database that holds a cloud, or nothing if there is none.
+
+    :param variables: of its environment
+    """
     with database(workspace.directory) as url:
         policy = workspace.directory / "policy.yaml"
         policy.write_text(POLICY)
         configuration = CONFIGURATION.format(database=url, policy=policy)
         (workspace.directory / "placement.conf").write_text(configuration)
-        server = Server(implementation, workspace)
+        server = Server(implementation, workspace, url, **variables)
         if cloud is not None:
             server.make_tables()
             fill(url, cloud)
@@ -184,9 +195,13 @@ def serving(
     cloud: Cloud,
     *,
     database: databases.Kind = databases.mariadb,
+    **variables: str,
 ) -> Iterator[Server]:
-    """A server on a database that holds a cloud."""
-    with prepared(workspace, implementation, cloud, database=database) as server, started(server):
+    """A server on a database that holds a cloud, as `prepared`."""
+    with (
+        prepared(workspace, implementation, cloud, database=database, **variables) as server,
+        started(server),
+    ):
         yield server
 
 

@@ -16,3 +16,5 @@ PROVIDER_NOT_FOUND: Final = "placement.resource_provider.not_found"
 QUERY_DUPLICATE_KEY: Final = "placement.query.duplicate_key"
 QUERY_BAD_VALUE: Final = "placement.query.bad_value"
 QUERY_MISSING_VALUE: Final = "placement.query.missing_value"
+#: sent by the bundled server only
+SEARCH_CUT: Final = "placement.allocation_candidates.search_cut"

@@ -29,7 +29,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -106,34 +106,38 @@ class EndpointMissing(PlacementError):
 
 
 class Unreachable(PlacementError):
-    """No answer came to a request; ``reason`` is the network library's message."""
+    """No answer came to a request; ``reason`` is the network library's message.
 
-    def __init__(self, method: str, url: str, reason: str) -> None:
+    :param proxy: the address of the proxy to which the environment sends the request, if there is one
+    """
+
+    def __init__(self, method: str, url: str, reason: str, proxy: str = "") -> None:
         self.method = method
         self.url = url
         self.reason = reason
-        super().__init__(
-            f"{method} {url} got no answer: {reason}; check that the placement service runs "
-            "and that its endpoint is this address"
+        advice = _name_proxy(proxy) or (
+            "; check that the placement service runs and that its endpoint is this address"
         )
+        super().__init__(f"{method} {url} got no answer: {reason}{advice}")
 
 
 class TimedOut(Unreachable):
     """No answer came in the time allowed; the request may have been carried out all the same."""
 
-    def __init__(self, method: str, url: str, seconds: float) -> None:
+    def __init__(self, method: str, url: str, seconds: float, proxy: str = "") -> None:
         super().__init__(method, url, "timed out")
         self.seconds = seconds
         text = (
             f"{method} {url} got no answer within {seconds:g} seconds; what it asked for may be done or not"
         )
-        self.args = (f"{text}. --os-placement-timeout, of placement-migrate --timeout, allows more time",)
+        more = "--os-placement-timeout, of placement-migrate --timeout, allows more time"
+        self.args = (f"{text}{_name_proxy(proxy)}. {more}",)
 
 
 class BadAnswer(PlacementError):
     """An answer came that placement does not give, such as a proxy's page."""
 
-    def __init__(self, method: str, url: str, status: int, answer: str) -> None:
+    def __init__(self, method: str, url: str, status: int, answer: str, proxy: str = "") -> None:
         self.method = method
         self.url = url
         self.http_status = status
@@ -141,7 +145,7 @@ class BadAnswer(PlacementError):
         super().__init__(
             f"{method} {url} was answered with {answer} (HTTP {status}), which is not an answer of the "
             "placement API; check that placement is at this address (openstack endpoint list --service "
-            "placement) and that no proxy in front of it answers in its place"
+            f"placement) and that no proxy in front of it answers in its place{_name_proxy(proxy)}"
         )
 
 
@@ -214,6 +218,11 @@ class NotAcceptable(HttpError):
 class Conflict(HttpError, osc.Conflict):
     """409: the request does not fit the state of the server."""
 
+    @classmethod
+    def found_here(cls, text: str) -> Conflict:
+        """Return the conflict of a concurrent update that was noticed before the request was sent."""
+        return cls(409, text, document={"code": codes.CONCURRENT_UPDATE})
+
     @property
     def concurrent_update(self) -> bool:
         """Return whether another client changed a provider or consumer meanwhile, so that a retry may
@@ -278,18 +287,27 @@ _UNCONFIRMED: dict[int, type[HttpError]] = {401: UnconfirmedUnauthorized, 403: U
 #: statuses that are believed even without an error document: a proxy or an authentication filter may send
 #: them
 _TRUSTED_WITHOUT_DOCUMENT = {
-    401: "the token was not accepted; check the credentials in use",
-    403: "access was denied; check the credentials in use",
+    401: "the token was not accepted, with {}; check the credentials in use, and proxies before placement",
+    403: "access was denied with {}; placement sends no such answer, so check the proxies and web servers in "
+    "front of it",
     413: "the request is larger than the server, or what stands in front of it, takes",
 }
 
 
 def from_answer(
-    method: str, url: str, status: int, reason: str, body: str, *, is_challenge: bool = False
+    method: str,
+    url: str,
+    status: int,
+    reason: str,
+    body: str,
+    *,
+    is_challenge: bool = False,
+    proxy: str = "",
 ) -> PlacementError:
     """Make the error for an answer with a status of 400 and above, whatever its body is.
 
-    ``is_challenge`` says that the answer names a way to authenticate, as that of a token check must.
+    :param is_challenge: whether the answer names a way to authenticate, as that of a token check must
+    :param proxy: the address of the proxy to which the environment sent the request, if there is one
     """
     answer: Document = {}
     try:
@@ -299,10 +317,10 @@ def from_answer(
         document = None
     if not (isinstance(document, dict) and isinstance(document.get("detail"), str)):
         document = None
-    if document is None and method != "GET" and not is_challenge and status in _UNCONFIRMED:
-        message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
-        return _UNCONFIRMED[status](status, message, method=method, url=url)
-    error = _make(method, url, status, reason, body, document)
+    kinds = _BY_STATUS
+    if document is None and method != "GET" and not is_challenge:
+        kinds = {**_BY_STATUS, **_UNCONFIRMED}
+    error = _make(method, url, status, reason, body, document, kinds, proxy)
     if document is not None and isinstance(error, HttpError):
         error.answer = answer
     return error
@@ -315,9 +333,16 @@ def from_document(method: str, url: str, answer: Document) -> PlacementError:
 
 
 def _make(
-    method: str, url: str, status: int, reason: str, body: str, document: Document | None
+    method: str,
+    url: str,
+    status: int,
+    reason: str,
+    body: str,
+    document: Document | None,
+    kinds: Mapping[int, type[HttpError]] = _BY_STATUS,
+    proxy: str = "",
 ) -> PlacementError:
-    error = _BY_STATUS.get(status, HttpError)
+    error = kinds.get(status, HttpError)
     if status >= 500:
         if document:
             answer = last_line(document["detail"]) or reason
@@ -328,16 +353,33 @@ def _make(
         else:
             message = (
                 f"{method} {url} failed: {reason or 'an error'}, {describe_body(body)}; "
-                "check that the placement service runs behind this address"
+                f"check that the placement service runs behind this address{_name_proxy(proxy)}"
             )
         return ServerError(status, message, method=method, url=url, document=document)
     if document is not None:
         message = last_line(document["detail"]) or reason
         return error(status, message, method=method, url=url, document=document)
     if status in _TRUSTED_WITHOUT_DOCUMENT:
-        message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
-        return error(status, message, method=method, url=url)
-    return BadAnswer(method, url, status, describe_body(body))
+        told = _TRUSTED_WITHOUT_DOCUMENT[status].format(describe_body(body))
+        return error(status, f"{method} {url}: {told}{_name_proxy(proxy)}", method=method, url=url)
+    return BadAnswer(method, url, status, describe_body(body), proxy)
+
+
+def _name_proxy(proxy: str) -> str:
+    """Return what to do about a proxy that the environment names; nothing if there is none."""
+    if not proxy:
+        return ""
+    return f"; http_proxy or https_proxy sends it through {proxy}: correct them, or add its host to no_proxy"
+
+
+def advise_on_policy(error: Exception) -> str:
+    """Return what to do where placement's policy refused the request, behind a semicolon; otherwise ""."""
+    if not (isinstance(error, Forbidden) and error.document):
+        return ""
+    return (
+        "; the user of the token has no role for it, which is usually admin: check which token is in use "
+        "(openstack token issue), or placement's policy.yaml"
+    )
 
 
 def one_line(error: object) -> str:
@@ -353,10 +395,13 @@ def without_password(url: str) -> str:
 
 def network_reason(failure: BaseException) -> str:
     """Return the text of the innermost cause of a connection failure, which is the most specific one."""
-    cause = failure
-    while cause.__cause__ or cause.__context__:
-        cause = cause.__cause__ or cause.__context__ or cause
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    causes = [failure]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    # each networking library has a class of this name
+    is_proxy = any(type(each).__name__ == "ProxyError" for each in causes)
+    reason = getattr(causes[-1], "strerror", None) or str(causes[-1]) or type(causes[-1]).__name__
+    return f"no connection to the proxy: {reason}" if is_proxy else reason
 
 
 def last_line(detail: str) -> str:

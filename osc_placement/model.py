@@ -24,6 +24,8 @@ CUSTOM_PREFIX: Final = "CUSTOM_"
 
 #: the API's name for the type of a consumer that has none, in answers and in queries
 UNKNOWN_TYPE: Final = "unknown"
+#: the types of nova's consumers; none is that of those made before there were types
+NOVA_TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
 
 #: the parts of a provider that are read by requests of their own
 Part = Literal["inventories", "usages", "traits", "aggregates"]

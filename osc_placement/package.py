@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all programs of this package share: their version, errors of the command line, a closed output."""
+"""What all programs of this package share: the version, errors of command lines and settings, and more."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -19,6 +20,16 @@ _EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "mysql": ("mysql", "pymysql"),
     "mariadb": ("mysql", "pymysql"),
     "postgresql": ("postgresql", "psycopg2"),
+}
+
+
+#: how oslo.config and Python tell a wrong value
+_WRONG_VALUE: Final = re.compile(
+    r"Value for option (?P<name>\S+) from LocationInfo\(.*?, detail='(?P<place>.*?)'\) is not valid: "
+)
+_WRONG_NUMBERS: Final = {
+    re.compile(r"invalid literal for int\(\) with base 10: ('.*?')"): r"\1 is no whole number",
+    re.compile(r"could not convert string to float: ('.*?')"): r"\1 is no number",
 }
 
 
@@ -64,6 +75,17 @@ def discard(stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+def explain_setting(error: object, where: str = "") -> str:
+    """Return the text of an error in one line; for a wrong value, without the objects of oslo.config.
+
+    :param where: the group of the option, which the error does not tell
+    """
+    text = _WRONG_VALUE.sub(rf"\g<name>{where} of \g<place>: ", " ".join(str(error).split()))
+    for pattern, told in _WRONG_NUMBERS.items():
+        text = pattern.sub(told, text)
+    return text
 
 
 def how_to_install_driver(database: str, driver: str) -> str:

@@ -55,7 +55,9 @@ def replace_file(name: str, pieces: Iterable[str]) -> None:
     try:
         write_whole(pathlib.Path(name), pieces)
     except OSError as error:
-        raise PlacementError(f"{name} cannot be written: {error.strerror}") from error
+        raise PlacementError(
+            f"{pathlib.Path(name).absolute()} cannot be written: {error.strerror}"
+        ) from error
 
 
 def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> None:

@@ -47,7 +47,6 @@ LONGEST = (
     "functional/conformance/test_conformance.py",
     "functional/commands/test_state.py",
     "reliability/test_cluster.py",
-    "reliability/test_collisions.py",
     "reliability/test_linearizability.py",
     "functional/conformance/test_sdk.py",
     "reliability/differential/test_differential.py",

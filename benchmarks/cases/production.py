@@ -460,7 +460,7 @@ def _idle(site: Site) -> Reading:
 
 def _start(site: Site) -> Reading:
     """Start another server on the same database."""
-    server = Server(site.implementation, site.workspace)
+    server = Server(site.implementation, site.workspace, site.server.database)
     question = candidates(START.name, f"{QUERY}&limit=10", min(10, site.cloud.trees))
     with started(server) as seconds:
         answered = ask(server, question)[START.name]

@@ -201,10 +201,11 @@ class Transport:
             except keystone.ConnectionError as failure:
                 if target not in str(failure):
                     raise
+                shown, proxy = errors.without_password(target), self._find_proxy(target)
                 if isinstance(failure, keystone.ConnectTimeout):
-                    raise errors.TimedOut(method, errors.without_password(target), timeout) from failure
+                    raise errors.TimedOut(method, shown, timeout, proxy) from failure
                 reason = errors.network_reason(failure)
-                raise errors.Unreachable(method, errors.without_password(target), reason) from failure
+                raise errors.Unreachable(method, shown, reason, proxy) from failure
             location = response.headers.get("location") if response.status_code in _REDIRECTS else None
             if not location or not redirects:
                 break
@@ -219,8 +220,15 @@ class Transport:
                 response.reason,
                 response.text,
                 is_challenge="www-authenticate" in response.headers,
+                proxy=self._find_proxy(target),
             )
         return response
+
+    def _find_proxy(self, url: str) -> str:
+        """Return the address of the proxy to which the environment sends requests; "" where there is none."""
+        settings = self._session.session.merge_environment_settings(url, {}, None, None, None)
+        proxy = requests.utils.select_proxy(url, settings["proxies"]) or ""
+        return errors.without_password(proxy if "://" in proxy or not proxy else f"http://{proxy}")
 
 
 def read_answer(response: requests.Response, answer: Answer) -> Document:

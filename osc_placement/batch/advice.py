@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,10 +14,11 @@ from osc_placement.batch.device import refuse_planned_again, require_unused
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.managed import DropsManaged, describe_dropped, find_dropped, require_managed
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Plan, count_providers
+from osc_placement.batch.plan import Change, Plan, count_providers, count_removed, list_removed
 from osc_placement.batch.repeat import StateEdit
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider, is_same_ratio
+from osc_placement.terminal.lines import list_names
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
@@ -103,6 +104,20 @@ def guard_managed(plan: Plan, *, drop_managed: bool) -> Plan:
     )
 
 
+def refuse_removal(changes: Iterable[Change], source: str, see: str = "") -> None:
+    """Raise PlacementError if changes remove something of what stays, as a file does that leaves it out.
+
+    :param see: what shows the changes, behind a semicolon
+    """
+    changes = list(changes)
+    if removed := count_removed(changes):
+        names = [f"{name} of {change.subject.name}" for change in changes for _, name in list_removed(change)]
+        raise PlacementError(
+            f"Nothing was changed: {source} removes {removed}, such as {list_names(names, _EXAMPLES)}: name "
+            f"there what is to stay, or give --yes, as there is no terminal to confirm on{see}"
+        )
+
+
 def check_planned_again(client: PlacementClient, plan: Plan, change: Change) -> None:
     """Raise PlacementError if a change that was planned again must not be made.
 
@@ -167,7 +182,8 @@ def _warn_of_ratios(plan: Plan, aggregates: Sequence[str]) -> Iterator[str]:
     if options and plan.changes:
         yield (
             f"On a compute node whose configuration sets {options}, nova-compute puts its own value back "
-            "within a minute: take the option out there, or set it to the same"
+            "when it is restarted or reads the provider anew, by default every five minutes: take the option "
+            "out there, or set it to the same"
         )
     for name in classes:
         children = [

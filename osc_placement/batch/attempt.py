@@ -20,6 +20,7 @@ from osc_placement.batch.plan import (
     Outcome,
     ProviderState,
     Result,
+    Subject,
     plan_change,
     settle_name,
 )
@@ -27,6 +28,7 @@ from osc_placement.batch.repeat import Replace, carry_planned
 from osc_placement.batch.reselect import NotSelected
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import undo_change
+from osc_placement.batch.writers.consumers import is_stale
 from osc_placement.batch.writers.provider import DoneByOthers, write_change
 from osc_placement.errors import ANSWER_LOST, Conflict, HttpError
 
@@ -62,19 +64,22 @@ def run_change(
     name and the parent that the change gives it, the change is planned again, as after a conflict; otherwise
     it fails with the refusal. In a run that ``goes_on`` a request of the killed run created the provider
     after the resume had read, and an undo deletes it; in a first run somebody else created it, and it stays.
+
+    A consumer with a generation is read before the first attempt too, see `is_stale`, and planned again if it
+    has changed, as after a conflict.
     """
     progress = _Progress(change, refusal, written)
     stop = stop or threading.Event()
 
     def run(number: int) -> Outcome:
-        if number > 1:
+        if number > 1 or (progress.refusal is None and not stop.is_set() and progress.is_stale(client)):
             progress.is_writing = False
             subject, now = read_state(client, progress.change.subject, edit.facets)
             now = settle_name(now, subject, progress.change.before.identity)
             duplicate, progress.duplicate = progress.duplicate, None
             if duplicate and now.identity != progress.change.after.identity:
                 raise duplicate
-            if is_overtaken_for(edit, progress.change, now):
+            if is_overtaken_for(edit, progress.change, subject, now):
                 raise Overtaken(subject.name)
             again = plan_change(edit, subject, now)
             if not duplicate or (goes_on and again.facets):
@@ -117,6 +122,11 @@ class _Progress:
         self.written: set[Facet] = set(written)
         #: what the last write was refused with, if it was to create a provider and no conflict
         self.duplicate: Conflict | None = None
+
+    def is_stale(self, client: PlacementClient) -> bool:
+        """Return whether the consumer of the change has changed; the reading counts as an attempt."""
+        self.number = 1
+        return is_stale(client, self.change)
 
     def write(self, client: PlacementClient) -> None:
         refusal, self.refusal = self.refusal, None
@@ -179,11 +189,11 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
     return carry_planned(change, carry_owner(change, replace(again, before=replace(now, **images))))
 
 
-def is_overtaken_for(edit: Edit, change: Change, now: ProviderState) -> bool:
+def is_overtaken_for(edit: Edit, change: Change, subject: Subject, now: ProviderState) -> bool:
     """Return whether a change must not be planned again with its edit, as others changed the allocations.
 
     A consumer that a file describes gets what it says, whatever it holds. One that the file does not name
     loses only what it held when that was planned: it may hold from providers since that were not selected.
     """
     is_described = isinstance(edit, Replace) and edit.change.after != ProviderState(allocations={})
-    return not is_described and is_overtaken(change, now)
+    return not is_described and is_overtaken(change, subject, now)

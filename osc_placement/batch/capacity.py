@@ -48,8 +48,8 @@ class InUse(PlacementError):
     def __init__(self, name: str, excesses: Sequence[Excess]) -> None:
         self.name = name
         self.excesses = tuple(excesses)
-        told = " and ".join(f"{excess.used} {excess.resource_class}" for excess in excesses)
-        super().__init__(f"in use: {told} allocated; move or delete the allocations first")
+        self.told = " and ".join(f"{excess.used} {excess.resource_class}" for excess in excesses)
+        super().__init__(f"in use: {self.told} allocated; keep it, or move the allocations first")
 
 
 def is_shrinking(change: Change) -> bool:

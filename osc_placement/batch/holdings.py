@@ -17,7 +17,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
-    from osc_placement.batch.plan import Change, Facet, ProviderState
+    from osc_placement.batch.plan import Change, Facet, ProviderState, Subject
     from osc_placement.model import Inventory
 
 
@@ -68,16 +68,32 @@ def is_half_written(change: Change, now: ProviderState) -> bool:
     )
 
 
-def is_overtaken(change: Change, now: ProviderState) -> bool:
+def is_overtaken(change: Change, subject: Subject, now: ProviderState) -> bool:
     """Return whether allocations or owners are neither as before the change nor as after it.
 
     A new plan would join what was right for a state that is gone with what somebody knew better since: it
-    might give an instance its claim twice, or take away the one it has now.
+    might give an instance its claim twice, or take away the one it has now. What a consumer would lose it may
+    have got anew, in the same amounts, if its generation is another.
     """
+    is_written_since = change.subject.generation not in (None, subject.generation)
+    if is_written_since and _takes(change) and now.allocations != change.after.allocations:
+        return True
     watched = [facet for facet in change.facets if facet in ("allocations", "owner")]
     images = (change.before, change.after)
     known = any(all(getattr(now, facet) == getattr(image, facet) for facet in watched) for image in images)
     return bool(watched) and not known and not is_half_written(change, now)
+
+
+def _takes(change: Change) -> bool:
+    """Return whether a change takes something from a consumer."""
+    if not isinstance(change.subject, Consumer):
+        return False
+    before, after = change.before.allocations or {}, change.after.allocations or {}
+    return any(
+        amount > after.get(provider, {}).get(resource, 0)
+        for provider, amounts in before.items()
+        for resource, amount in amounts.items()
+    )
 
 
 class Overtaken(PlacementError):

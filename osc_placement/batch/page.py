@@ -122,8 +122,16 @@ def rows_of_run(run: Run) -> list[Row]:
 
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
-    """Return rows in the order of names, those of consumers after those of providers."""
-    return sorted(rows, key=lambda row: (isinstance(row.change.subject, Consumer), row.change.subject.name))
+    """Return rows in the order of names, those of consumers after those of providers.
+
+    Providers that are deleted are last, as their allocations have to be gone.
+    """
+
+    def find_place(row: Row) -> tuple[int, str]:
+        subject, is_last = row.change.subject, row.change.verb == "deleted"
+        return 1 if isinstance(subject, Consumer) else 2 * is_last, subject.name
+
+    return sorted(rows, key=find_place)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
@@ -44,6 +44,14 @@ EXIT_DONE: Final = 0
 EXIT_PARTIAL: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
+
+#: the words for what a provider or consumer can lose while it stays
+_PARTS: Final[Mapping[Facet, tuple[str, str]]] = {
+    "inventories": ("inventory", "inventories"),
+    "traits": ("trait", "traits"),
+    "aggregates": ("aggregate", "aggregates"),
+    "allocations": ("allocation", "allocations"),
+}
 
 #: what a change may be about
 Kind = Literal["resource class", "trait", "resource provider", "consumer"]
@@ -373,11 +381,13 @@ class Plan:
 
     @property
     def question(self) -> str:
-        """Return the question by which the plan is confirmed; it names what is deleted."""
+        """Return the question by which the plan is confirmed; it counts what is removed and deleted."""
         verb = "Change" if self._is_about_providers else "Make"
+        removed = count_removed(self.changes)
+        removing = f", removing {removed}" if removed else ""
         gone = Counter(step.kind for step in self.changes if step.verb == "deleted")
         deleting = f", deleting {count_things(gone)}" if gone else ""
-        return f"{verb} {self.count(len(self.changes))}{deleting}?"
+        return f"{verb} {self.count(len(self.changes))}{removing}{deleting}?"
 
     @property
     def heading(self) -> str:
@@ -614,6 +624,34 @@ def count_things(numbers: Mapping[Kind, int]) -> str:
     """Return numbers of things in words."""
     counts = [f"{number:,} {name_kind(kind, number)}" for kind, number in numbers.items() if number]
     return ", ".join(counts) or "nothing"
+
+
+def list_removed(change: Change) -> Iterator[tuple[Facet, str]]:
+    """Yield what a change takes from a provider or consumer that stays: facets, with names of what goes.
+
+    A consumer loses a class if it holds it of fewer providers.
+    """
+    if change.verb != "updated":
+        return
+    for facet in FACETS:
+        before, after = getattr(change.before, facet), getattr(change.after, facet)
+        if None not in (before, after):
+            yield from ((facet, name) for name in sorted(set(before) - set(after)))
+    if isinstance(change.subject, Consumer):
+        held, kept = (
+            Counter(name for amounts in (state.allocations or {}).values() for name in amounts)
+            for state in (change.before, change.after)
+        )
+        yield from (("allocations", name) for name in sorted((held - kept).elements()))
+
+
+def count_removed(changes: Iterable[Change]) -> str:
+    """Return in words how much changes take from providers and consumers that stay; "" if it is nothing."""
+    numbers = Counter(facet for change in changes for facet, _name in list_removed(change))
+    counts = [
+        f"{numbers[facet]:,} {words[numbers[facet] > 1]}" for facet, words in _PARTS.items() if numbers[facet]
+    ]
+    return ", ".join(counts)
 
 
 def count_providers(number: int) -> str:

@@ -672,7 +672,7 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
             steps.append(change)
             continue
         state = settle_name(reading.state, change.subject, change.before.identity)
-        if is_overtaken_for(edits.get(change.uuid, edit), change, state):
+        if is_overtaken_for(edits.get(change.uuid, edit), change, reading.subject, state):
             unreadable[change.uuid] = Overtaken(reading.subject.name)
             steps.append(change)
             continue

@@ -34,6 +34,7 @@ from osc_placement.errors import (
     PlacementError,
     TimedOut,
     UsageError,
+    advise_on_policy,
     is_outcome_unknown,
 )
 
@@ -70,7 +71,7 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
         if client.can_change_atomically(changed):
             return write_atomically
     except Forbidden as error:
-        raise PlacementError(f"Nothing was changed: {error}") from error
+        raise PlacementError(f"Nothing was changed: {error}{advise_on_policy(error)}") from error
     others = " and ".join(facet for facet in FACETS if facet in changed - {"inventories"})
     if others:
         raise PlacementError(

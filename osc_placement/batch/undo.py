@@ -545,7 +545,7 @@ def plan_undo(
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
-            steps.append(Change(change.subject, change.after, change.before, "could not be read"))
+            steps.append(_undo_unread(change))
             continue
         state = reading.state
         if has_inventories(state, temporary.get(change.uuid)):
@@ -581,6 +581,14 @@ def plan_undo(
         later=tuple(first),
     )
     return refuse_gone(plan)
+
+
+def _undo_unread(change: Change) -> Change:
+    """Return the undo of a change whose subject could not be read: the run raised a consumer's generation."""
+    subject = change.subject
+    if isinstance(subject, Consumer):
+        subject = replace(subject, generation=None)
+    return Change(subject, change.after, change.before, "could not be read")
 
 
 def _warn_of_others(

@@ -7,26 +7,33 @@ The groups are decided one after the other (backtracking). A choice is dropped a
 2. With ``group_policy=isolate`` no two named groups use the same provider.
 3. The providers of groups tied by ``same_subtree`` are all below one of them. While some are undecided, one
    that may yet become the top has to be above all that are decided.
+4. Before nested candidates, one takes from a single provider of each tree.
 
-The candidates that remain possible depend only on the amounts taken so far, not on the groups that took them,
-nor on which of several identical devices they were taken from. Devices are identical if they are in the same
-tree, have the same free capacity, traits and aggregates, and satisfy the same groups. A state that gave no
-result is remembered in these terms, so that seventeen groups over sixteen identical devices are rejected
-after seventeen states and not after all permutations.
+Whether there may be a candidate at all is asked first (`Remaining.may_fit`). A search that has tried much
+without a result asks that for each state that it comes to, from the beginning: where the conditions are
+sufficient, each state then leads to a candidate.
 
-Each match tried is a step of `Work`; operations whose time grows with the number of groups are charged as
-well. A search that finds nothing for long pauses, so that other anchors have their turn, and the work of a
-request is bounded: no request of a client can keep a worker busy for long.
+A state that gave no result is remembered by what it leaves to the undecided groups (`Remaining.key`), not by
+the groups and providers that took the rest. So seventeen groups over sixteen devices that are alike for them
+are rejected after seventeen states and not after all permutations.
+
+Each match chosen is a step of `Work`, and one that breaks a rule a part of a step; operations whose time
+grows with the number of groups are charged as well. A search that finds nothing for long pauses, so that
+other anchors have their turn, and the work of a request is bounded: no request of a client can keep a worker
+busy for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from osc_placement.candidates.remaining import Need, Remaining, Tie
 
 if TYPE_CHECKING:
     from osc_placement.candidates.request import CandidateRequest
     from osc_placement.candidates.snapshot import Snapshot
+    from osc_placement.candidates.work import Work
 
 
 class Line(NamedTuple):
@@ -51,55 +58,33 @@ class Candidate(NamedTuple):
     mappings: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-class Work:
-    """The steps that a search may still do, of some microseconds each."""
-
-    #: number of steps without a candidate after which other anchors have their turn
-    PAUSE = 500
-    #: number of parts in a step, the unit of `charge`
-    PARTS = 4
-
-    def __init__(self, steps: int) -> None:
-        """Allow this number of steps."""
-        self.left = steps
-        self._until_pause = self.PAUSE
-        self._parts = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether no step is left."""
-        return self.left <= 0
-
-    def step(self) -> bool:
-        """Do one step and return whether it is time to pause."""
-        self.left -= 1
-        self._until_pause -= 1
-        if self._until_pause:
-            return False
-        self._until_pause = self.PAUSE
-        return True
-
-    def charge(self, parts: int) -> None:
-        """Count other work than steps, in parts of a step."""
-        steps, self._parts = divmod(self._parts + parts, self.PARTS)
-        self.left -= steps
-
-
 #: the value that an anchor yields to let other anchors have their turn
 PAUSED = None
+#: the matches tried without a result, for each group, after which every state is examined
+PATIENCE: Final = 8
+#: what `next` returns where no match is left
+_END: Final = Match((), ())
+
+
+class Matches(Protocol):
+    """The ways to satisfy one group at an anchor, of which there are none if it is false."""
+
+    @property
+    def needs(self) -> Sequence[Need]:
+        """Return what is needed, the same objects each time."""
+
+    def __bool__(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[Match | None]:
+        """Yield each way, and `PAUSED` when the turn is over."""
 
 
 def combine(
-    snapshot: Snapshot,
-    request: CandidateRequest,
-    matches: Sequence[Iterable[Match | None]],
-    equivalence: Mapping[int, object],
-    work: Work,
+    snapshot: Snapshot, request: CandidateRequest, matches: Sequence[Matches], work: Work
 ) -> Iterator[Candidate | None]:
     """Yield the candidates made of one match per group, in the order of the request's groups.
 
     :param matches: for each group the ways to satisfy it; each is iterated over any number of times
-    :param equivalence: the equivalence class of each device, by slot
     """
     if len(matches) == 1 and not request.same_subtrees:
         suffix = request.groups[0].suffix
@@ -107,7 +92,7 @@ def combine(
             PAUSED if match is None else Candidate(match.lines, ((suffix, match.slots),))
             for match in matches[0]
         )
-    return _Combination(snapshot, request, matches, equivalence, work).extend()
+    return _Combination(snapshot, request, matches, work).find()
 
 
 class _Tie:
@@ -137,25 +122,22 @@ class _Tie:
         self.used.pop()
 
     @property
-    def state(self) -> tuple[frozenset[int], frozenset[int]]:
-        return self.above[-1], self.used[-1] & self.above[-1]
+    def state(self) -> Tie:
+        return Tie(self.above[-1], self.used[-1] & self.above[-1])
 
 
 class _Combination:
     def __init__(
-        self,
-        snapshot: Snapshot,
-        request: CandidateRequest,
-        matches: Sequence[Iterable[Match | None]],
-        equivalence: Mapping[int, object],
-        work: Work,
+        self, snapshot: Snapshot, request: CandidateRequest, matches: Sequence[Matches], work: Work
     ) -> None:
         self._snapshot = snapshot
+        self._nested = request.nested
         self._groups = request.groups
         self._matches = matches
-        self._equivalence = equivalence
         self._work = work
+        self._free = {name: snapshot.free_capacity(name) for name in request.totals}
         self._isolating = [request.isolated and group.one_provider for group in request.groups]
+        self._remaining = Remaining(snapshot, request, [each.needs for each in matches], work)
         self._dead: set[object] = set()
         self._chosen: list[Match] = []
         self._amounts: dict[tuple[int, str], int] = {}
@@ -164,47 +146,66 @@ class _Combination:
         position = {group.suffix: index for index, group in enumerate(request.groups)}
         for suffixes in request.same_subtrees:
             groups = [position[suffix] for suffix in suffixes]
-            slots = [slot for index in groups for match in matches[index] if match for slot in match.slots]
-            self._work.charge(len(slots) // 8)
-            self._ties.append(_Tie(groups, frozenset(slots)))
+            slots = frozenset(
+                slot for index in groups for need in matches[index].needs for slot in need.slots
+            )
+            work.charge(len(slots) // 8)
+            self._ties.append(_Tie(groups, slots))
 
-    def extend(self) -> Iterator[Candidate | None]:
-        """Yield every candidate that begins with the matches chosen so far."""
-        depth = len(self._chosen)
-        if depth == len(self._matches):
-            # assembling and rendering the candidate is work as well
-            self._work.left -= len(self._groups)
-            lines = tuple([Line(slot, name, amount) for (slot, name), amount in self._amounts.items()])
-            chosen = zip(self._groups, self._chosen, strict=True)
-            yield Candidate(lines, tuple([(group.suffix, match.slots) for group, match in chosen]))
+    def find(self) -> Iterator[Candidate | None]:
+        """Yield every candidate."""
+        work, matches = self._work, self._matches
+        if not self._may_fit():
             return
-        # PERF: making a state takes time, and without a failed state there is nothing to compare it with
-        if self._dead and self._state() in self._dead:
-            return
-        found = False
-        for match in self._matches[depth]:
-            if match is None or self._work.step():
-                yield PAUSED
-            if self._work.is_over:
-                return
-            if match is None or not self._take(match, depth):
+        most = PATIENCE * len(matches)
+        # for each group from the first to the one that is being decided: its matches to try, and whether one
+        # of those tried had a candidate
+        levels = [iter(matches[0])]
+        found = [False]
+        tried = 0
+        is_wary = False
+        while levels:
+            depth = len(levels) - 1
+            match = next(levels[-1], _END)
+            if match is _END:
+                levels.pop()
+                if not found.pop() and not work.is_over:
+                    self._dead.add(self._key())
+                if self._chosen:
+                    self._give_back()
                 continue
-            for candidate in self.extend():
-                found = found or candidate is not None
-                yield candidate
-            self._chosen.pop()
-            if self._isolating[depth]:
-                self._isolated.discard(match.slots[0])
-            for tie in self._ties:
-                if depth in tie.groups:
-                    tie.pop()
-            for slot, name, amount in match.lines:
-                if left := self._amounts[slot, name] - amount:
-                    self._amounts[slot, name] = left
-                else:
-                    del self._amounts[slot, name]
-        if not found and not self._work.is_over:
-            self._dead.add(self._state())
+            is_taken = match is not None and self._take(match, depth)
+            if is_taken:
+                tried += 1
+                work.step()
+            else:
+                work.charge(1)
+            if match is None or work.is_turn_over:
+                yield PAUSED
+            if work.is_over:
+                return
+            if not is_taken:
+                continue
+            if tried > most and not is_wary:
+                is_wary = True
+                if not found[0]:
+                    # all states so far were chosen without care
+                    while self._chosen:
+                        self._give_back()
+                    levels, found = [iter(matches[0])], [False]
+                    continue
+            if depth + 1 == len(matches):
+                found = [True] * len(found)
+                tried, is_wary = 0, False
+                # assembling and rendering the candidate is work as well
+                work.left -= len(self._groups)
+                yield self._assemble()
+                self._give_back()
+            elif self._is_dead(is_wary):
+                self._give_back()
+            else:
+                levels.append(iter(matches[depth + 1]))
+                found.append(False)
 
     def _take(self, match: Match, depth: int) -> bool:
         """Choose a match for the next group; return False, with nothing changed, if it breaks a rule."""
@@ -215,8 +216,12 @@ class _Combination:
         for slot, name, amount in match.lines:
             # a match fits by itself, so only the sum of several has to be compared
             before = amounts.get((slot, name))
-            if before is not None and before + amount > self._snapshot.nodes[slot].stocks[name].free_capacity:
+            if before is not None and before + amount > self._free[name][slot]:
                 return False
+        if not self._nested and not takes_once_from_a_tree(
+            self._snapshot, {*(slot for slot, _ in amounts), *(line.slot for line in match.lines)}
+        ):
+            return False
         if self._ties and not self._tie(match, depth):
             return False
         for slot, name, amount in match.lines:
@@ -238,20 +243,48 @@ class _Combination:
                 pushed.append(tie)
         return True
 
-    def _state(self) -> object:
-        """Return a key of the remaining candidates, which is equal for identical devices."""
-        self._work.charge((len(self._amounts) + len(self._isolated) + len(self._ties)) // 4)
-        taken: dict[int, list[object]] = {}
-        for (slot, name), amount in self._amounts.items():
-            taken.setdefault(slot, []).append((name, amount))
-        for slot in self._isolated:
-            taken.setdefault(slot, []).append(None)
-        equivalence = self._equivalence
-        counts: dict[object, int] = {}
-        for slot, items in taken.items():
-            # ties depend on the provider itself, so identical devices are not equivalent
-            device = slot if self._ties else equivalence.get(slot, slot)
-            key = device, frozenset(items)
-            counts[key] = counts.get(key, 0) + 1
-        ties = tuple(tie.state for tie in self._ties)
-        return len(self._chosen), frozenset(counts.items()), ties
+    def _give_back(self) -> None:
+        """Undo the last choice."""
+        match = self._chosen.pop()
+        depth = len(self._chosen)
+        if self._isolating[depth]:
+            self._isolated.discard(match.slots[0])
+        for tie in self._ties:
+            if depth in tie.groups:
+                tie.pop()
+        for slot, name, amount in match.lines:
+            if left := self._amounts[slot, name] - amount:
+                self._amounts[slot, name] = left
+            else:
+                del self._amounts[slot, name]
+
+    def _is_dead(self, is_wary: bool) -> bool:
+        """Return whether the groups that are left are known to find nothing; examine that if wary."""
+        # PERF: making a key takes time, and without a failed state there is nothing to compare it with
+        if not self._dead and not is_wary:
+            return False
+        key = self._key()
+        if key in self._dead:
+            return True
+        if is_wary and not self._may_fit():
+            self._dead.add(key)
+            return True
+        return False
+
+    def _may_fit(self) -> bool:
+        states = [tie.state for tie in self._ties]
+        return self._remaining.may_fit(len(self._chosen), self._amounts, self._isolated, states)
+
+    def _key(self) -> object:
+        states = [tie.state for tie in self._ties]
+        return self._remaining.key(len(self._chosen), self._amounts, self._isolated, states)
+
+    def _assemble(self) -> Candidate:
+        lines = tuple([Line(slot, name, amount) for (slot, name), amount in self._amounts.items()])
+        chosen = zip(self._groups, self._chosen, strict=True)
+        return Candidate(lines, tuple([(group.suffix, match.slots) for group, match in chosen]))
+
+
+def takes_once_from_a_tree(snapshot: Snapshot, slots: Collection[int]) -> bool:
+    """Return whether no two of these providers are in one tree."""
+    return len({snapshot.root_of[slot] for slot in slots}) == len(slots)

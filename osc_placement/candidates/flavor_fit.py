@@ -17,17 +17,18 @@ empty host that takes as many of the request as fit:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.candidates.combine import Work
 from osc_placement.candidates.fit import count_request
 from osc_placement.candidates.match import having
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.candidates.search import STEPS, search
 from osc_placement.candidates.sets import slots_in
+from osc_placement.candidates.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class FlavorFit:
 
     :ivar now: all hosts as they are
     :ivar empty: one host of each kind, with nothing used
+    :ivar alike: by provider of an empty host, the number of hosts of its kind
     """
 
     def __init__(self, cloud: CloudView, requests: Iterable[CandidateRequest]) -> None:
@@ -59,12 +61,12 @@ class FlavorFit:
         for request in requests:
             named |= request.classes | request.aggregates | request.root.names
             named.update(*(group.traits.names for group in request.groups))
-        kinds: dict[Hashable, Sequence[Node]] = {}
+        kinds: dict[Hashable, list[Sequence[Node]]] = defaultdict(list)
         for root in cloud.roots:
             tree = cloud.tree_of(root.uuid)
-            kinds.setdefault(_kind_of(cloud, root, tree, named), tree)
-        first = (node for tree in kinds.values() for node in tree)
-        self.empty = CloudView(replace(cloud.records[node.uuid], usages={}) for node in first)
+            kinds[_kind_of(cloud, root, tree, named)].append(tree)
+        self.alike = {node.uuid: len(trees) for trees in kinds.values() for node in trees[0]}
+        self.empty = CloudView(replace(cloud.records[uuid], usages={}) for uuid in self.alike)
 
     def fits_now(self, request: CandidateRequest) -> bool | None:
         """Return whether a host takes the request as it is; None if the search was too long to tell."""

@@ -15,19 +15,19 @@ what a consumer holds (`_Kinds`):
 holds, and takes the first place on the hosts in order, those with the least free capacity first. What it
 takes is no longer free for the next one. So the moves are a proof: a server accepts them in this order. The
 reverse does not hold: packing is a hard problem, and where this order leaves a consumer without a place,
-another one may not. But no consumer that was left without a place has one after all moves: as long as some
-give back what they held of sharing providers, those without a place are tried again.
+another one may not. But no consumer that was left without a place has one after all moves, unless a search
+for it was cut (`Unplaced.is_cut`): as long as some give back what they held of sharing providers, those
+without a place are tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.candidates.combine import Work
 from osc_placement.candidates.match import having, make_plan
 from osc_placement.candidates.node import DISABLED_TRAIT, SHARING_TRAIT, Node, Stock
 from osc_placement.candidates.query import Membership, Traits
@@ -35,11 +35,12 @@ from osc_placement.candidates.request import UNNAMED, CandidateRequest, Group
 from osc_placement.candidates.search import expand, search
 from osc_placement.candidates.sets import slots_in
 from osc_placement.candidates.snapshot import Snapshot
+from osc_placement.candidates.work import Work
 from osc_placement.model import CUSTOM_PREFIX
 
 #: traits that say what a provider does at present, and not what a consumer needs
 _PASSING: Final = frozenset((DISABLED_TRAIT, SHARING_TRAIT))
-#: the steps of a search in one tree; one that takes more counts as fruitless
+#: the steps of a search in one tree; of one that takes more, the result is not known
 _STEPS: Final = 5_000
 #: the candidates of a tree of which the one is taken that keeps most of what is shared
 _CHOICE: Final = 8
@@ -64,7 +65,7 @@ class Rules:
 
     traits: Traits = field(default_factory=Traits)
     membership: Membership = field(default_factory=Membership)
-    within: Collection[str] = ()
+    within: frozenset[str] = frozenset()
     same_traits: bool = True
     isolated: bool = True
 
@@ -99,6 +100,7 @@ class Unplaced:
     :ivar amounts: what needs a place, by class
     :ivar hosts: the number of other hosts that meet the conditions on traits and aggregates
     :ivar despite_traits: a host on which it would fit if ``same_traits`` did not hold
+    :ivar is_cut: whether a search took too many steps, so that a host may have a place nevertheless
     """
 
     consumer: str
@@ -106,6 +108,7 @@ class Unplaced:
     hosts: int
     shortage: Shortage
     despite_traits: Node | None = None
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +150,14 @@ class _Kind:
     :ivar more: those that come after them
     :ivar judgment: the number of the judgment that ``progress`` is of
     :ivar progress: how far the hosts were tried, by what the consumers had given back
+    :ivar is_cut: whether a search for it was cut before it found something
     """
 
     __slots__ = (
         "admitted",
         "excluded",
         "hosts",
+        "is_cut",
         "is_member",
         "judgment",
         "known",
@@ -176,6 +181,7 @@ class _Kind:
         # a class that no provider has any more may still be held; then there are no roots
         self.needs = [(left.get(name, []), amount) for name, amount in self.totals.items()]
         self.is_member = bool(request.aggregates)
+        self.is_cut = False
         self.known: dict[object, Sequence[Part] | None] = {}
         self.admitted = admitted
         self.hosts = 0
@@ -218,6 +224,7 @@ class _Reason(NamedTuple):
     hosts: int
     shortage: Shortage
     despite_traits: Node | None
+    is_cut: bool
 
 
 class _Claim(NamedTuple):
@@ -233,6 +240,7 @@ class _Waiting(NamedTuple):
     """
 
     place: int
+    rules: Rules
     kind: _Kind
     moved: Sequence[Part]
     kept: Sequence[Part]
@@ -245,12 +253,19 @@ class Headroom:
     Each judgment starts from the same cloud. Only providers that are whole trees can be taken away.
     """
 
-    def __init__(self, cloud: CloudView, holdings: Iterable[tuple[str, Allocations]], rules: Rules) -> None:
+    def __init__(
+        self,
+        cloud: CloudView,
+        holdings: Iterable[tuple[str, Allocations]],
+        rules: Rules | Callable[[str], Rules],
+    ) -> None:
         """Index the consumers; what they hold must be part of what the cloud has as used.
 
         :param holdings: the UUID of each consumer with what it holds; unknown providers are ignored
+        :param rules: those of all consumers, or of a consumer by its UUID; all are ``within`` the same
         """
-        self._cloud, self._rules = cloud, rules
+        self._cloud = cloud
+        self._rules_of = rules if callable(rules) else lambda _consumer: rules
         snapshot = self._snapshot = cloud.snapshot
         nodes = snapshot.nodes
         number = len(nodes)
@@ -333,11 +348,12 @@ class Headroom:
                 for place in places:
                     claim = self._claims[place]
                     moved, kept = self._divide(claim.parts, lost)
-                    kind = self._kind_of(moved, kept, self._rules)
+                    rules = self._rules_of(claim.consumer)
+                    kind = self._kind_of(moved, kept, rules)
                     shortage = self._find_refused(kept)
                     found = None if shortage else self._place(kind, lost, moved)
                     if found is None:
-                        waiting.append(_Waiting(place, kind, moved, kept, shortage))
+                        waiting.append(_Waiting(place, rules, kind, moved, kept, shortage))
                         continue
                     root, parts = found
                     # a part that stays and a new one are never of one provider
@@ -347,14 +363,14 @@ class Headroom:
                     moves.append(Move(claim.consumer, self._snapshot.nodes[root], allocations))
                 places = [each.place for each in waiting]
             reasons: dict[_Kind, _Reason] = {}
-            for place, kind, moved, kept, shortage in waiting:
+            for place, rules, kind, moved, kept, shortage in waiting:
                 consumer = self._claims[place].consumer
                 if shortage:
                     unplaced.append(Unplaced(consumer, kind.totals, kind.hosts, shortage))
                     continue
                 # one reason for all of a kind, of which the first one is tried on hosts with other traits
                 if kind not in reasons:
-                    reasons[kind] = self._explain(kind, lost, moved, kept)
+                    reasons[kind] = self._explain(kind, rules, lost, moved, kept)
                 unplaced.append(Unplaced(consumer, kind.totals, *reasons[kind]))
         finally:
             while self._undo:
@@ -407,11 +423,11 @@ class Headroom:
             if role is None:
                 # equal for providers that stand for the same conditions
                 node, root = snapshot.nodes[slot], snapshot.nodes[snapshot.root_of[slot]]
-                zones = tuple([each for each in root.aggregates if each in self._rules.within])
+                zones = tuple([each for each in root.aggregates if each in rules.within])
                 facts = snapshot.parent_of[slot] is None, node.traits, root.traits, zones
                 role = self._roles[slot] = self._known_roles.setdefault(facts, len(self._known_roles))
             parts.append((role, places.setdefault(slot, len(places)), name, amount))
-        key = rules.same_traits, tuple(parts)
+        key = rules, tuple(parts)
         kind = self._by_parts.get(key)
         if kind is None:
             kind = self._by_parts[key] = self._find_kind(moved, kept, rules)
@@ -438,22 +454,21 @@ class Headroom:
         groups = tuple(
             sorted((nodes[slot].traits, tuple(sorted(amounts.items()))) for slot, amounts in nested.items())
         )
-        key = rules.same_traits, tuple(sorted(common.items())), groups, of_root, of_pools, zones, stays
+        key = rules, tuple(sorted(common.items())), groups, of_root, of_pools, zones, stays
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = self._make_kind(*key, rules)
+            kind = self._kinds[key] = self._make_kind(*key)
         return kind
 
     def _make_kind(
         self,
-        same_traits: bool,
+        rules: Rules,
         common: Sequence[tuple[str, int]],
         nested: Sequence[tuple[tuple[str, ...], Sequence[tuple[str, int]]]],
         of_root: frozenset[tuple[str, ...]],
         of_pools: frozenset[tuple[str, ...]],
         zones: frozenset[str],
         stays: frozenset[int],
-        rules: Rules,
     ) -> _Kind:
         snapshot = self._snapshot
         root_traits = frozenset[str]().union(*of_root)
@@ -464,14 +479,16 @@ class Headroom:
         )
         root = Traits(rules.traits.required, (*rules.traits.forbidden, frozenset((DISABLED_TRAIT,))))
         common_traits = Traits()
-        if same_traits:
+        if rules.same_traits:
             if of_root:
                 root = root.plus(self._like(root_traits))
             required = self._like(pool_traits - root_traits).required
             common_traits = Traits(required, self._like(root_traits | pool_traits).forbidden)
         groups = [Group(UNNAMED, dict(common), common_traits, membership)] if common else []
         groups += [
-            Group(str(number), dict(amounts), self._like(frozenset(traits)) if same_traits else Traits())
+            Group(
+                str(number), dict(amounts), self._like(frozenset(traits)) if rules.same_traits else Traits()
+            )
             for number, (traits, amounts) in enumerate(nested, 1)
         ]
         request = CandidateRequest(groups, isolated=rules.isolated, root=root)
@@ -648,14 +665,16 @@ class Headroom:
         part = Snapshot([node_now(slot) for slot in slots])
         places = {part.slot_by_uuid[uuids[slot]]: place for place, slot in enumerate(slots)}
         anchor = 1 << part.slot_by_uuid[uuids[root]]
-        found = search(part, kind.request, Work(_STEPS), only=anchor)
-        candidates = (
+        work = Work(_STEPS)
+        found = search(part, kind.request, work, only=anchor)
+        candidates = [
             [
                 (places[line.slot], line.resource_class, line.amount)
                 for line in expand(kind.request, each).lines
             ]
             for each in islice(found, _CHOICE if present else 1)
-        )
+        ]
+        kind.is_cut = kind.is_cut or (work.is_over and not candidates)
         return max(
             candidates,
             key=lambda lines: sum(slots[place] in present for place, _, _ in lines),
@@ -690,13 +709,13 @@ class Headroom:
     # reasons
 
     def _explain(
-        self, kind: _Kind, lost: frozenset[int], moved: Sequence[Part], kept: Sequence[Part]
+        self, kind: _Kind, rules: Rules, lost: frozenset[int], moved: Sequence[Part], kept: Sequence[Part]
     ) -> _Reason:
         """Return why a consumer has no place, after all others were placed."""
         hosts = kind.hosts - sum(kind.admitted[slot] == "1" and self._shares[slot] != "1" for slot in lost)
         despite: Node | None = None
-        if self._rules.same_traits:
-            relaxed = self._kind_of(moved, kept, replace(self._rules, same_traits=False))
+        if rules.same_traits:
+            relaxed = self._kind_of(moved, kept, replace(rules, same_traits=False))
             # it takes nothing
             length = len(self._undo)
             found = self._place(relaxed, lost, moved)
@@ -704,7 +723,7 @@ class Headroom:
                 column, slot, amount = self._undo.pop()
                 column[slot] += amount
             despite = None if found is None else self._snapshot.nodes[found[0]]
-        return _Reason(hosts, self._find_shortage(kind, lost), despite)
+        return _Reason(hosts, self._find_shortage(kind, lost), despite, kind.is_cut)
 
     def _find_shortage(self, kind: _Kind, lost: frozenset[int]) -> Shortage:
         nodes = self._snapshot.nodes

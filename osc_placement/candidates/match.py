@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from typing import Final
 
-from osc_placement.candidates.combine import PAUSED, Line, Match, Work
+from osc_placement.candidates.combine import PAUSED, Line, Match, Matches, takes_once_from_a_tree
 from osc_placement.candidates.query import Membership, Traits
+from osc_placement.candidates.remaining import Need
 from osc_placement.candidates.request import Group
 from osc_placement.candidates.sets import Mask, slots_in
 from osc_placement.candidates.snapshot import Snapshot
+from osc_placement.candidates.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +166,40 @@ class NamedMatcher:
         self._needs = tuple(plan.group.resources.items())
         self._choice = _Choice(snapshot, plan.eligible, plan.sharing, self._needs, work)
 
-    def at(self, root: int) -> Sequence[Match]:
-        return [
-            Match((slot,), tuple([Line(slot, name, amount) for name, amount in self._needs]))
-            for slot in self._choice.at(self._snapshot.slots_of_tree(root))
+    def at(self, root: int) -> Matches:
+        return _Singles(self._needs, self._choice.at(self._snapshot.slots_of_tree(root)))
+
+
+class _Singles:
+    """The providers that satisfy a group by themselves."""
+
+    def __init__(self, amounts: Sequence[tuple[str, int]], slots: Sequence[int]) -> None:
+        self._amounts = amounts
+        self._slots = slots
+        self._matches = [
+            Match((slot,), tuple([Line(slot, name, amount) for name, amount in amounts])) for slot in slots
         ]
+
+    def __bool__(self) -> bool:
+        return bool(self._matches)
+
+    @cached_property
+    def needs(self) -> Sequence[Need]:
+        """Return the only need."""
+        return [Need(dict(self._amounts), self._slots)]
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self._matches)
 
 
 class UnnamedMatcher:
     """A search for the ways to satisfy the group whose classes may come from several providers."""
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, work: Work) -> None:
+    def __init__(self, snapshot: Snapshot, plan: Plan, work: Work, *, nested: bool) -> None:
+        """Take whether one tree may provide from several of its providers."""
         self._snapshot = snapshot
         self._traits = plan.group.traits
+        self._nested = nested
         self._work = work
         self._members = snapshot.bits(plan.members)
         needs = plan.group.resources.items()
@@ -182,7 +207,7 @@ class UnnamedMatcher:
             (need, _Choice(snapshot, plan.by_class[need[0]], plan.sharing, (need,), work)) for need in needs
         ]
 
-    def at(self, root: int) -> _Product:
+    def at(self, root: int) -> Matches:
         slots = self._snapshot.slots_of_tree(root)
         options = []
         for (name, amount), choice in self._choices:
@@ -190,7 +215,7 @@ class UnnamedMatcher:
             if self._members[root] != "1":
                 usable = _keep_members(usable, slots, self._members)
             options.append([Line(slot, name, amount) for slot in usable])
-        return _Product(self._snapshot, options, self._traits, self._work)
+        return _Product(self._snapshot, options, self._traits, self._work, nested=self._nested)
 
 
 #: a search for the ways to satisfy one group at an anchor
@@ -225,29 +250,108 @@ class Admitted:
 
 
 class _Product:
-    """All combinations of one line per class whose providers together have the traits, computed lazily."""
+    """All combinations of one provider per class that together have the traits, computed lazily."""
+
+    #: the number of sets of traits that are distinguished; with more, some combinations are tried in vain
+    MOST_SETS: Final = 64
 
     def __init__(
-        self, snapshot: Snapshot, options: Sequence[Sequence[Line]], traits: Traits, work: Work
+        self,
+        snapshot: Snapshot,
+        options: Sequence[Sequence[Line]],
+        traits: Traits,
+        work: Work,
+        *,
+        nested: bool,
     ) -> None:
         self._snapshot = snapshot
         self._options = options
         self._traits = traits
         self._work = work
+        self._nested = nested
 
     def __bool__(self) -> bool:
         return all(self._options)
 
+    @cached_property
+    def needs(self) -> Sequence[Need]:
+        """Return the needs, one for each class."""
+        return [
+            Need({lines[0].resource_class: lines[0].amount}, [line.slot for line in lines])
+            for lines in self._options
+        ]
+
     def __iter__(self) -> Iterator[Match | None]:
-        work = self._work
-        for lines in product(*self._options):
-            if work.step():
+        work, plain = self._work, self._nested and not self._traits.required
+        combinations = product(*self._options) if plain else self._combine()
+        for lines in combinations:
+            work.step()
+            if lines is None or work.is_turn_over:
                 yield PAUSED
             if work.is_over:
                 return
-            slots = tuple(dict.fromkeys([line.slot for line in lines]))
-            if have_together(self._snapshot, slots, self._traits):
-                yield Match(slots, lines)
+            if lines is not None:
+                yield Match(tuple(dict.fromkeys([line.slot for line in lines])), tuple(lines))
+
+    def _combine(self) -> Iterator[Sequence[Line] | None]:
+        """Yield the combinations, in order, and `PAUSED` when the turn is over."""
+        options, work = self._options, self._work
+        covers = {line.slot: self._cover(line.slot) for lines in options for line in lines}
+        work.charge(len(covers))
+        enough = self._find_enough(covers)
+        levels = [iter(options[0])]
+        chosen: list[Line] = []
+        covered = [0]
+        while levels:
+            line = next(levels[-1], None)
+            if line is None:
+                levels.pop()
+                if chosen:
+                    chosen.pop()
+                    covered.pop()
+                continue
+            work.step()
+            if work.is_turn_over:
+                yield PAUSED
+            if work.is_over:
+                return
+            cover = covered[-1] | covers[line.slot]
+            if not any(each & ~cover == 0 for each in enough[len(levels)]):
+                continue
+            lines = [*chosen, line]
+            if not self._nested and not takes_once_from_a_tree(self._snapshot, {each.slot for each in lines}):
+                continue
+            if len(lines) == len(options):
+                yield lines
+                continue
+            chosen.append(line)
+            covered.append(cover)
+            levels.append(iter(options[len(chosen)]))
+
+    def _cover(self, slot: int) -> int:
+        """Return which of the required traits, each one of several, a provider has, as bits."""
+        traits = self._snapshot.nodes[slot].traits
+        return sum(
+            1 << number
+            for number, any_of in enumerate(self._traits.required)
+            if not any_of.isdisjoint(traits)
+        )
+
+    def _find_enough(self, covers: Mapping[int, int]) -> Sequence[set[int]]:
+        """Return, for each number of classes decided, sets of traits one of which they have to cover."""
+        lacking = {(1 << len(self._traits.required)) - 1}
+        result = [lacking]
+        for lines in reversed(self._options):
+            lacking = {each & ~covers[line.slot] for each in lacking for line in lines}
+            # what lacks less says all
+            lacking = {
+                each for each in lacking if not any(less & ~each == 0 != less ^ each for less in lacking)
+            }
+            self._work.charge(len(lacking) * len(lines))
+            if len(lacking) > self.MOST_SETS:
+                lacking = {0}
+            result.insert(0, lacking)
+        return result
 
 
 def have_together(snapshot: Snapshot, slots: Sequence[int], traits: Traits) -> bool:

@@ -15,9 +15,13 @@ How it works::
    intersections of sets, computed once for the request.
 2. The anchors are the intersection, over the groups, of the roots those sets reach. Almost all of them lead
    to candidates, so a request with a limit does work in proportion to its limit and not to the cloud.
-3. At an anchor, amounts are compared with what is left, and the groups' matches are combined (`combine`).
+3. At an anchor, amounts are compared with what is left, and the groups' matches are combined (`combine`),
+   unless conditions that are cheap to check tell that there is no candidate (`remaining`).
 4. Anchors take turns: each gives its first candidate before any gives its second, so a limit starves no host.
-   An anchor that has searched for long without a result also lets other anchors continue.
+   An anchor that has searched for long without a result also lets other anchors continue: each has the same
+   share of the work (`_in_turns`).
+
+A search that ends because its work is over proves nothing about what it has not found.
 
 Most clouds consist of *lone* hosts: trees of one provider with which no provider shares. A lone host has at
 most one candidate, in which it provides everything, and that is found by comparing a few numbers.
@@ -28,14 +32,15 @@ all the trees they share with. The rules are those of openstack-placement, ``GET
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
+from osc_placement.candidates.combine import PAUSED, Candidate, Line, Matches, combine
 from osc_placement.candidates.match import Matcher, NamedMatcher, Plan, UnnamedMatcher, having, make_plan
 from osc_placement.candidates.sets import Mask, slots_in
 from osc_placement.candidates.shape import Patterns, Placed, Shapes
+from osc_placement.candidates.work import Work
 
 if TYPE_CHECKING:
     from osc_placement.candidates.request import CandidateRequest
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
 #: a candidate, or what `expand` turns into one: a placed pattern of an equivalent tree, or a lone host's slot
 Found = Candidate | Placed | int
 
-#: the largest number of steps of one search, which take somewhat less than a second
+#: the largest number of steps of one search, which take about a second
 STEPS: Final = 100_000
 
 
@@ -74,7 +79,8 @@ def search(
         shuffle(order)
     if anchors & snapshot.lone == anchors:
         return _lone_hosts(snapshot, request, order, work)
-    return _all_hosts(snapshot, _Hosts(snapshot, request, plans, work), order, work)
+    hosts = _Hosts(snapshot, request, plans, work)
+    return _all_hosts(snapshot, _in_turns(map(hosts.at, order), anchors.bit_count(), work))
 
 
 def expand(request: CandidateRequest, found: Found) -> Candidate:
@@ -92,7 +98,8 @@ def _lone_hosts(
 ) -> Iterator[int]:
     """Yield the lone hosts with free capacity for all; O(1) for each, and for each of many groups."""
     needs = [(snapshot.free_capacity(name), amount) for name, amount in request.totals.items()]
-    cost = len(request.groups) // 3
+    units = {need for group in request.groups for need in group.resources.items()}
+    cost = len(units) // 8
     if request.isolated and sum(group.one_provider for group in request.groups) > 1:
         return
     for slot in order:
@@ -106,17 +113,13 @@ def _lone_hosts(
                     return
             # PERF: units are checked last, and not at all for hosts that take any amount
             stocks = snapshot.nodes[slot].stocks
-            if snapshot.is_plain(slot) or all(
-                stocks[name].fits(amount)
-                for group in request.groups
-                for name, amount in group.resources.items()
-            ):
+            if snapshot.is_plain(slot) or all(stocks[name].fits(amount) for name, amount in units):
                 yield slot
 
 
-def _all_hosts(snapshot: Snapshot, hosts: _Hosts, order: Iterable[int], work: Work) -> Iterator[Found]:
+def _all_hosts(snapshot: Snapshot, candidates: Iterable[Found]) -> Iterator[Found]:
     seen: set[Candidate] = set()
-    for found in _in_turns((hosts.at(root) for root in order), work):
+    for found in candidates:
         sharing = snapshot.sharing
         if sharing and isinstance(found, Candidate) and all(sharing >> line.slot & 1 for line in found.lines):
             # a candidate of sharing providers only is found at each of their trees
@@ -126,24 +129,28 @@ def _all_hosts(snapshot: Snapshot, hosts: _Hosts, order: Iterable[int], work: Wo
         yield found
 
 
-def _in_turns(iterators: Iterator[Iterator[Found | None]], work: Work) -> Iterator[Found]:
-    """Yield the first of each, then the second, and so on; each is started only when its turn comes."""
-    waiting: deque[Iterator[Found | None]] = deque()
-    for iterator in iterators:
-        for item in iterator:
-            if item is not PAUSED:
-                yield item
-            waiting.append(iterator)
-            break
-        if work.is_over:
-            return
-    while waiting and not work.is_over:
-        iterator = waiting.popleft()
-        for item in iterator:
-            if item is not PAUSED:
-                yield item
-            waiting.append(iterator)
-            break
+def _in_turns(iterators: Iterable[Iterator[Found | None]], count: int, work: Work) -> Iterator[Found]:
+    """Yield the first of each, then the second, and so on; each is started only when its turn comes.
+
+    In a round each has a turn. Turns without a result take half of what is left of the work at most, so that
+    a tree that takes much of it leaves enough to others. In the next round these come first.
+    """
+    while count:
+        turn = max(1, min(Work.TURN, work.left // (2 * count)))
+        paused, others = [], []
+        for iterator in iterators:
+            work.begin_turn(turn)
+            for item in iterator:
+                if item is PAUSED:
+                    paused.append(iterator)
+                else:
+                    others.append(iterator)
+                    yield item
+                break
+            if work.is_over:
+                return
+        iterators = paused + others
+        count = len(iterators)
 
 
 class _Hosts:
@@ -155,7 +162,14 @@ class _Hosts:
         self._snapshot = snapshot
         self._request = request
         self._work = work
-        self._needs = [(snapshot.free_capacity(name), amount) for name, amount in request.totals.items()]
+        asking = Counter(name for group in request.groups for name in group.resources)
+        # PERF: where providers share, what only one group asks for is left to its matcher; to find out who
+        # shares with each of a thousand hosts took 5 ms
+        self._needs = [
+            (snapshot.free_capacity(name), amount)
+            for name, amount in request.totals.items()
+            if not snapshot.sharing or asking[name] > 1
+        ]
         # PERF: identical groups have identical matches, which are found once for all; eight groups over
         # sixteen devices each took a third of the time
         matchers: dict[object, Matcher] = {}
@@ -165,7 +179,7 @@ class _Hosts:
                 kind = (plan.eligible, tuple(plan.group.resources.items()))
                 matcher = matchers.setdefault(kind, NamedMatcher(snapshot, plan, work))
             else:
-                matcher = UnnamedMatcher(snapshot, plan, work)
+                matcher = UnnamedMatcher(snapshot, plan, work, nested=request.nested)
             self._matchers.append(matcher)
         # PERF: the matcher that found nothing last is tried first at the next anchor; 350
         # groups over 2,000 hosts, of which the last fits nowhere, took 20 s
@@ -173,7 +187,7 @@ class _Hosts:
         masks = [mask for plan in plans for mask in (plan.eligible, plan.members, *plan.by_class.values())]
         bits = [snapshot.bits(mask) for mask in dict.fromkeys(masks)]
         self._shapes = Shapes(snapshot, request, bits, work)
-        self._equivalence = _Equivalence(snapshot, bits)
+        self._shared_with: dict[frozenset[str], Sequence[int]] = {}
         # a tree that the request names is not equivalent to any other
         named = any(group.in_tree for group in request.groups)
         self._lone = snapshot.bits(snapshot.lone)
@@ -183,7 +197,6 @@ class _Hosts:
         """Return the candidates at one anchor."""
         if self._lone[root] == "1":
             return _lone_hosts(self._snapshot, self._request, (root,), self._work)
-        # the result, whether to pause, is ignored because the next step comes soon
         self._work.step()
         if self._closed[root] == "1":
             slots, cost = self._snapshot.slots_of_tree(root), len(self._request.groups)
@@ -195,12 +208,11 @@ class _Hosts:
 
     def _search(self, root: int) -> Iterator[Candidate | None]:
         """Yield the candidates at one anchor, found by a search of its tree."""
-        snapshot, request = self._snapshot, self._request
-        if not snapshot.sharing:
-            slots = snapshot.slots_of_tree(root)
+        if self._needs:
+            slots = self._around(root)
             if any(sum([free[slot] for slot in slots]) < amount for free, amount in self._needs):
                 return
-        by_matcher: dict[Matcher, Iterable[Match | None]] = {}
+        by_matcher: dict[Matcher, Matches] = {}
         for place, matcher in enumerate(self._by_doubt):
             found = by_matcher[matcher] = matcher.at(root)
             if not found:
@@ -208,31 +220,16 @@ class _Hosts:
             if not found or self._work.is_over:
                 return
         matches = [by_matcher[matcher] for matcher in self._matchers]
-        for candidate in combine(snapshot, request, matches, self._equivalence, self._work):
-            if candidate is not PAUSED and not request.nested:
-                # before nested candidates, one takes from a single provider of each tree
-                used = {line.slot for line in candidate.lines}
-                if len({snapshot.root_of[slot] for slot in used}) < len(used):
-                    continue
-            yield candidate
+        yield from combine(self._snapshot, self._request, matches, self._work)
 
-
-class _Equivalence(dict[int, object]):
-    """The equivalence class of each device by slot, computed when it is asked for."""
-
-    def __init__(self, snapshot: Snapshot, bits: Sequence[str]) -> None:
-        super().__init__()
-        self._snapshot = snapshot
-        self._bits = bits
-
-    def get(self, slot: int, default: object = None) -> object:
-        if slot not in self:
-            node = self._snapshot.nodes[slot]
-            stocks = frozenset(
-                (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
-                for name, stock in node.stocks.items()
-            )
-            roles = tuple([bits[slot] for bits in self._bits])
-            root = self._snapshot.root_of[slot]
-            self[slot] = node.aggregates, frozenset(node.traits), root, stocks, roles
-        return self[slot]
+    def _around(self, root: int) -> Sequence[int]:
+        """Return the providers of a tree, and those that share with it."""
+        snapshot = self._snapshot
+        slots = snapshot.slots_of_tree(root)
+        if not snapshot.sharing:
+            return slots
+        aggregates = frozenset(uuid for slot in slots for uuid in snapshot.nodes[slot].aggregates)
+        # PERF: found once for all trees in the same aggregates
+        if aggregates not in self._shared_with:
+            self._shared_with[aggregates] = list(slots_in(snapshot.sharing_in(aggregates)))
+        return list({*slots, *self._shared_with[aggregates]})

@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from osc_placement.candidates.combine import PAUSED, Candidate, Line, Work
+from osc_placement.candidates.combine import PAUSED, Candidate, Line
 
 if TYPE_CHECKING:
     from osc_placement.candidates.request import CandidateRequest
     from osc_placement.candidates.snapshot import Kind, Snapshot
+    from osc_placement.candidates.work import Work
 
 
 class Pattern:

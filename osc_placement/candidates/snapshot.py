@@ -60,9 +60,10 @@ class Snapshot:
         self.in_any_aggregate = contents.in_any_aggregate
         self.roots_of = topology.roots_of
 
-    def node(self, id_: int) -> Node:
-        """Return the provider with this database id."""
-        return self.nodes[self._topology.slot_by_id[id_]]
+    def node(self, id_: int) -> Node | None:
+        """Return the provider with this database id, or None if there is none."""
+        slot = self._topology.slot_by_id.get(id_)
+        return None if slot is None else self.nodes[slot]
 
     def replace(self, changed: Collection[Node], *, removed: Collection[int] = ()) -> Snapshot:
         """Return a snapshot with some nodes added or changed, and without those with the ids ``removed``.

@@ -59,7 +59,7 @@ class ListAllocationCandidate(NovaQuery, FittedLister):
         parser = super().get_parser(prog_name)
         # a list is sent unchanged, as osc-placement 4 sends it
         self.add_query_options(parser, read_forbidden=str)
-        add_nova_options(self, parser, in_query=True)
+        add_nova_options(self, parser, in_query=True, amounts="--resource and --group")
         self.add_option(
             parser,
             "--by-group",

@@ -15,13 +15,16 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
+from osc_placement.batch.advice import refuse_removal
+from osc_placement.batch.plan import Change, ProviderState, count_removed, count_things
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
 from osc_placement.commands.input_file import name_source, read_file
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.errors import Conflict, PlacementError, UsageError
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
 from osc_placement.state.document import ConsumerEntry, parse_consumers
 from osc_placement.state.text import parse_yaml
+from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.progress import WriteWatch
 
 COLUMNS = ("consumer", "resource_provider", "resources", "project_id", "user_id", "consumer_type")
@@ -56,7 +59,7 @@ class MoveAllocation(base.Lister):
         )
         parser.add_argument(
             "--provider",
-            metavar="<resource_provider>",
+            metavar="<provider>",
             action="append",
             default=[],
             help="Move allocations from this resource provider, given by name or UUID. May be repeated.",
@@ -126,14 +129,15 @@ class MoveAllocation(base.Lister):
         return COLUMNS, rows_of(consumers)
 
 
-class ApplyAllocations(base.Lister):
+class ApplyAllocations(ConfirmedCommand, base.Lister):
     """Set the allocations of several consumers to those in a file, all in one transaction.
 
     The file is YAML or JSON with the key ``allocations``, as ``resource provider export`` writes it: a list
     of ``consumer``, ``project``, ``user``, ``type`` (from {CONSUMER_TYPES}, optional) and ``resources``,
     which are amounts by class, by name or UUID of a resource provider; ``{}`` removes all allocations of the
     consumer. Allocations that the file does not list are removed from the consumers in it; other consumers
-    are left alone.
+    are left alone. If a consumer that keeps some loses others in this way, the command asks for confirmation
+    on a terminal, and needs ``--yes`` elsewhere.
     """
 
     minimum = microversion.CONSUMER_GENERATIONS
@@ -143,6 +147,7 @@ class ApplyAllocations(base.Lister):
         parser.add_argument(
             "--file", metavar="<file>", required=True, help="File to read; - for standard input"
         )
+        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation")
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -154,13 +159,15 @@ class ApplyAllocations(base.Lister):
         if any(entry.type for entry in entries):
             self.client.require(microversion.CONSUMER_TYPES, "type")
         names = sorted({provider for entry in entries for provider in entry.resources})
-        found = map_in_order(partial(base.resolve_provider, self.client), names)
-        uuids = dict(zip(names, found, strict=True))
+        uuids = base.resolve_providers(self.client, names)
         for entry in entries:
             check_providers_once(entry, uuids)
 
+        def read() -> list[Consumer]:
+            return map_in_order(lambda entry: self.client.read_consumer(entry.uuid), entries)
+
         def apply(_attempt: int) -> list[Consumer]:
-            current = map_in_order(lambda entry: self.client.read_consumer(entry.uuid), entries)
+            current = read()
             consumers = [
                 Consumer(
                     entry.uuid,
@@ -172,6 +179,11 @@ class ApplyAllocations(base.Lister):
                 )
                 for entry, consumer in zip(entries, current, strict=True)
             ]
+            was_asked = not parsed_args.yes and self._agree(current, consumers, parsed_args.file)
+            # one that was emptied meanwhile and claimed anew may have the same generation
+            if was_asked and read() != current:
+                text = "what the consumers hold changed during the question"
+                raise Conflict.found_here(text)
             watch.begin()
             write_consumers(self.client, consumers, types_matter=any(entry.type for entry in entries))
             return consumers
@@ -180,6 +192,24 @@ class ApplyAllocations(base.Lister):
         with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
             consumers = retry(apply)
         return COLUMNS, rows_of(consumers)
+
+    def _agree(self, before: Sequence[Consumer], after: Sequence[Consumer], file: str) -> bool:
+        """Ask before consumers that keep some allocations lose others; raise PlacementError at a no.
+
+        Return whether it was asked.
+        """
+        changes = [
+            Change(
+                now, ProviderState(allocations=now.allocations), ProviderState(allocations=then.allocations)
+            )
+            for now, then in zip(before, after, strict=True)
+        ]
+        if not self.is_attended():
+            refuse_removal(changes, name_source(file))
+        elif removed := count_removed(changes):
+            self.confirm(f"Change {count_things({'consumer': len(changes)})}, removing {removed}?")
+            return True
+        return False
 
 
 def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
@@ -221,7 +251,7 @@ def write_consumers(client: PlacementClient, consumers: Collection[Consumer], *,
         raise PlacementError(
             f"Consumer {untyped.uuid} has no type, and one request cannot write it together with "
             "consumers that are given one; give it a type too (openstack resource provider allocation set "
-            "--amend --consumer-type), or none to the others"
+            "--amend --consumer-type <type>), or none to the others"
         )
     client.set_many_allocations(*describe_consumers(consumers, client.version))
 

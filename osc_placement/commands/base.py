@@ -18,6 +18,7 @@ from osc_lib.command import command
 
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.names import suggest_provider
 from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.errors import (
@@ -25,14 +26,16 @@ from osc_placement.errors import (
     OutcomeUnknown,
     PlacementError,
     UsageError,
+    advise_on_policy,
     is_outcome_unknown,
 )
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.package import discard, refuse_usage
+from osc_placement.state.node import join_mistakes
 from osc_placement.terminal.escape import printable_lines
 from osc_placement.terminal.screen import break_log_lines, open_output
-from osc_placement.terminal.tables import VisibleFormatter
+from osc_placement.terminal.tables import VisibleFormatter, sort_rows
 
 _EXIT_USAGE: Final = 2
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
@@ -202,16 +205,16 @@ class PlacementCommand(command.Command):
             discard(self.app.stdout)
             raise
         except PlacementError as error:
+            is_own = (self.cmd_name or "").startswith(OWN_COMMANDS)
             # say what is known of the writes
             told = error
             if is_outcome_unknown(error):
                 told = OutcomeUnknown(error)
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
-            text = printable_lines(str(told))
+            text = printable_lines(f"{told}{advise_on_policy(told) if is_own else ''}")
             # OpenStackClient ends a command that raises with 1, as it does those of the reference plugin;
             # with --detailed-exitcode 2 would be read as a change
-            is_own = (self.cmd_name or "").startswith(OWN_COMMANDS)
             if isinstance(error, UsageError) and is_own and not given.get("detailed_exitcode"):
                 self.app.LOG.error(text, exc_info=self.app.options.debug)
                 return _EXIT_USAGE
@@ -234,8 +237,13 @@ class DoneBefore(PlacementError):
 class Lister(PlacementCommand, command.Lister):
     """The base of commands that print rows."""
 
+    #: cliff does not sort a column with cells that cannot be compared, such as a number and an empty text
+    need_sort_by_cliff = False
+
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows; in tables and on terminals, escape control characters."""
+        is_descending = parsed_args.sort_direction == "desc"
+        data = sort_rows(column_names, data, parsed_args.sort_columns, is_descending=is_descending)
         self.formatter = cast(Any, VisibleFormatter(self.formatter, parsed_args.formatter, self.app.stdout))
         return super().produce_output(parsed_args, column_names, data)
 
@@ -313,6 +321,25 @@ def resolve_provider(client: PlacementClient, text: str) -> str:
         known = (provider["name"] for provider in client.list_providers()) if text else ()
         raise NameNotFound(text, suggest_provider([text], known))
     return cast(str, providers[0]["uuid"])
+
+
+def resolve_providers(client: PlacementClient, texts: Iterable[str]) -> dict[str, str]:
+    """Return the UUIDs of providers by their names or UUIDs in a file; tell all that are not found at once.
+
+    :raises PlacementError: some are not found, with a line for each
+    """
+
+    def find(text: str) -> str | NameNotFound:
+        try:
+            return resolve_provider(client, text)
+        except NameNotFound as error:
+            return error
+
+    names = list(dict.fromkeys(texts))
+    found = dict(zip(names, map_in_order(find, names), strict=True))
+    if missing := [str(each) for each in found.values() if isinstance(each, NameNotFound)]:
+        raise PlacementError(join_mistakes(missing))
+    return {text: str(each) for text, each in found.items()}
 
 
 def require_any_traits(client: PlacementClient, required: Iterable[str]) -> None:

@@ -355,7 +355,7 @@ class ReleaseDevice(BatchCommand):
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "resource_provider",
-            metavar="<resource_provider>",
+            metavar="<provider>",
             nargs="*",
             help="Name or UUID of a device; without one, the conditions below select the devices",
         )

@@ -257,8 +257,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
         is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
-        # a caller without the right to reshape may see what a reshape would do
-        if is_confirmed or job.kind != KIND:
+        if plan.changes or job.kind != KIND:
             service.require_transaction(self.client, job)
         if not self.is_harmless(parsed_args):
             refuse_dropped(plan)

@@ -32,6 +32,21 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+def add_aggregate_option(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, help: str, flag: str = "--aggregate"
+) -> None:
+    """Add an option for aggregates, each given by UUID or name; the help says what ``{aggregate}`` does."""
+    named = "the aggregate with this UUID, or with this name in the compute service"
+    parser.add_argument(
+        flag,
+        type=base.read_text,
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help=help.format(aggregate=named),
+    )
+
+
 def add_selectors(
     command: base.PlacementCommand,
     parser: argparse.ArgumentParser,
@@ -39,21 +54,15 @@ def add_selectors(
 ) -> None:
     """Add the options that select providers."""
     group = parser.add_argument_group("selection", title)
-    group.add_argument(
-        "--aggregate",
-        type=base.read_text,
-        metavar="<aggregate>",
-        action="append",
-        default=[],
-        help="Select the members of the aggregate with this UUID, or with this name in the compute "
-        "service. May be repeated for members of any of several.",
+    add_aggregate_option(
+        group, "Select the members of {aggregate}. May be repeated for members of any of several."
     )
     command.add_option(
         group,
         "--in-tree",
         action=_Once,
         type=base.read_text,
-        metavar="<resource_provider>",
+        metavar="<provider>",
         since=microversion.NESTED_PROVIDERS,
         help="Select the tree of the resource provider with this name or UUID.",
     )

@@ -46,7 +46,7 @@ from osc_placement.commands.batch_options import add_drop_managed, add_execution
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.state.read import judge_again
-from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.confirmation import ConfirmedCommand, confirm
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 from osc_placement.terminal.values import NONE
 
@@ -314,7 +314,7 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         def agree(question: str) -> None:
             if not parsed_args.yes:
-                self.confirm(question)
+                confirm(question, self.app.stdin, self.app.stderr)
 
         status = delete_runs(
             parsed_args, self.identify_cloud, self.complain, agree, self.app.stdout, self.app.stderr, RUN

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 from osc_placement import microversion, syntax
 from osc_placement.commands import base
+from osc_placement.commands.host_aggregate import ANY_AGGREGATE_HELP
 from osc_placement.errors import UsageError
 
 #: the parameters whose conditions are written in one value, with commas between
@@ -168,8 +169,7 @@ class CandidateQuery(base.PlacementCommand):
             action=AddToGroup,
             metavar="<member_of>",
             since=microversion.CANDIDATES_BY_AGGREGATE,
-            help="Providers in any of these aggregates, with commas between: UUIDs, or names of host "
-            "aggregates of the compute service. May be repeated from "
+            help=f"Providers {ANY_AGGREGATE_HELP}. May be repeated from "
             f"``--os-placement-api-version {microversion.REPEATED_MEMBER_OF}``; then every one must hold.",
         )
         self.add_option(
@@ -200,7 +200,7 @@ class CandidateQuery(base.PlacementCommand):
         self.add_option(
             parser,
             "--not-member-of",
-            metavar="<aggregates>",
+            metavar="<member_of>",
             action=AddToGroup,
             since=microversion.FORBIDDEN_AGGREGATES,
             help="Providers in none of these aggregates, given as for --member-of. May be repeated.",
@@ -208,7 +208,7 @@ class CandidateQuery(base.PlacementCommand):
         self.add_option(
             parser,
             "--in-tree",
-            metavar="<resource_provider>",
+            metavar="<provider>",
             action=AddToGroup,
             since=microversion.CANDIDATES_IN_TREE,
             help="Providers of the tree to which the provider with this name or UUID belongs.",

@@ -24,7 +24,7 @@ from osc_placement.commands.nova_request import (
     FILTER_COLUMNS,
     NovaRequest,
     add_nova_options,
-    asks_for_filters,
+    asks_for_nova,
     read_nova_request,
     show_summary,
 )
@@ -62,7 +62,7 @@ class ShowCapacity(ReportCommand):
 
     With --fit each row shows how many more times the amounts fit on a host, by the rules of the server: each
     class comes from one provider of the host's tree or from one that shares with it. The last row is for all
-    hosts together, which is less than the sum if hosts share. With --fit-flavor, hosts that the request
+    hosts together, which is less than the sum if hosts share. With --flavor, hosts that the request
     filters of nova's scheduler remove have the number 0 and name the filter; --no-nova-filters counts them.
 
     For example: openstack resource provider capacity --fit VCPU=4,MEMORY_MB=8192
@@ -78,21 +78,22 @@ class ShowCapacity(ReportCommand):
             "shows the names of host aggregates, if the compute service can be asked; project reads"
             " every consumer.",
         )
-        fit = parser.add_mutually_exclusive_group()
-        fit.add_argument(
+        parser.add_argument(
             "--fit",
             metavar="<resource_class>=<amount>[,...]",
             action="append",
             help="Show how many more times these amounts fit together; memory and disk may have units, as in "
             "MEMORY_MB=8GB. May be repeated for further classes.",
         )
-        fit.add_argument(
+        add_nova_options(self, parser, in_query=False, amounts="--fit")
+        # the former name of --flavor
+        parser.add_argument(
             "--fit-flavor",
+            dest="flavor",
             type=base.read_text,
             metavar="<flavor>",
-            help="Show how many more instances of this flavor of the compute service fit; name or ID",
+            help=argparse.SUPPRESS,
         )
-        add_nova_options(self, parser, in_query=False)
         parser.add_argument(
             "--total",
             action="store_true",
@@ -104,24 +105,24 @@ class ShowCapacity(ReportCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         super().read_arguments(parsed_args)
         parsed_args.want = read_want(parsed_args.fit) if parsed_args.fit is not None else None
-        flavor = parsed_args.fit_flavor
-        parsed_args.is_filtered = asks_for_filters(parsed_args, flavor) or bool(flavor)
-        if (parsed_args.is_filtered or parsed_args.no_nova_filters) and not (
-            parsed_args.fit or parsed_args.fit_flavor
-        ):
-            raise UsageError("The options about filters of nova's scheduler need --fit-flavor or --fit")
-        if parsed_args.by != "provider" and (parsed_args.fit or parsed_args.fit_flavor):
-            raise UsageError("--by cannot be used with --fit and --fit-flavor, which count by host")
+        if parsed_args.fit and parsed_args.flavor:
+            raise UsageError("--fit cannot be used with --flavor, which has its own amounts")
+        parsed_args.is_of_nova = asks_for_nova(parsed_args)
+        counts = parsed_args.fit or parsed_args.flavor
+        if (parsed_args.is_of_nova or parsed_args.no_nova_filters) and not counts:
+            raise UsageError("The options about filters of nova's scheduler need --flavor or --fit")
+        if parsed_args.by != "provider" and counts:
+            raise UsageError("--by cannot be used with --fit and --flavor, which count by host")
         if parsed_args.total and parsed_args.by not in _HAVING_TOTALS:
             raise UsageError(f"--total cannot be used with --by {parsed_args.by}")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         parsed_args.nova = NovaRequest(None)
-        if parsed_args.is_filtered:
-            parsed_args.nova = read_nova_request(self, parsed_args, parsed_args.fit_flavor)
+        if parsed_args.is_of_nova:
+            parsed_args.nova = read_nova_request(self, parsed_args)
             if parsed_args.show_nova_filters:
                 return FILTER_COLUMNS, parsed_args.nova.rows(is_table=parsed_args.formatter == TABLE)
-            if parsed_args.fit_flavor:
+            if parsed_args.flavor:
                 parsed_args.want = parsed_args.nova.groups
             elif parsed_args.nova.image_traits:
                 parsed_args.want = require_of(parsed_args.want, parsed_args.nova.image_traits)
@@ -184,7 +185,7 @@ class ShowCapacity(ReportCommand):
         try:
             fits = count_filtered(cloud.snapshot, want, nova.applied, hosts)
         except NotCountable as error:
-            raise FlavorUnclear(parsed_args.fit_flavor, str(error)) from error
+            raise FlavorUnclear(parsed_args.flavor, str(error)) from error
         return selected.part, fit_rows(want, fits, nova.aggregate_names)
 
 

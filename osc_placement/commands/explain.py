@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from osc_placement import microversion
+from osc_placement import codes, microversion
 from osc_placement.api.names import require_classes, require_traits
 from osc_placement.batch.selection import SEE_AGGREGATES
 from osc_placement.candidates.cloud import CloudView
@@ -20,7 +20,7 @@ from osc_placement.commands.fitted import TABLE
 from osc_placement.commands.nova_query import NovaQuery
 from osc_placement.commands.nova_request import FILTER_COLUMNS, add_nova_options, show_summary
 from osc_placement.commands.reading import show_reading
-from osc_placement.errors import PlacementError
+from osc_placement.errors import HttpError, PlacementError
 from osc_placement.report.explain import explain_cloud, explain_tree, roots_of_candidates
 from osc_placement.report.read import read_cloud
 from osc_placement.terminal.screen import is_terminal, tell
@@ -29,6 +29,7 @@ from osc_placement.terminal.values import add_concurrency_option
 COLUMNS: Final = ("group", "constraint", "removed", "left")
 HOST_COLUMNS: Final = ("group", "constraint", "met", "detail")
 _TOGETHER: Final = "whole request, answer of the server"
+_UNKNOWN: Final = "unknown"
 
 Params = list[tuple[str, str]]
 
@@ -52,11 +53,11 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         parser = super().get_parser(prog_name)
         # a limit would hide trees that the question is about
         self.add_query_options(parser, with_limit=False)
-        add_nova_options(self, parser, in_query=True)
+        add_nova_options(self, parser, in_query=True, amounts="--resource and --group")
         parser.add_argument(
             "--host",
             type=base.read_text,
-            metavar="<resource_provider>",
+            metavar="<provider>",
             help="Name or UUID of a resource provider whose tree to judge",
         )
         add_concurrency_option(parser)
@@ -84,10 +85,12 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
             show_summary(self, nova)
             steps, left = explain_cloud(cloud, request, labels)
             rows: list[tuple[Any, ...]] = [(step.group, step.text, step.removed, step.left) for step in steps]
-            if left:
-                number = len(self._ask(cloud, params))
-                rows.append(("", _TOGETHER, len(left) - number, number))
-            self._is_vain = not rows[-1][-1]
+            answered = self._ask(cloud, params)
+            if answered is None:
+                rows.append(("", _TOGETHER, "", ""))
+            else:
+                rows.append(("", _TOGETHER, len(left) - len(answered), len(answered)))
+            self._is_vain = not (left if answered is None else answered)
             return self._drop_group(parsed_args, COLUMNS, rows)
         uuid = base.resolve_provider(self.client, parsed_args.host)
         sharing = self.client.list_providers(required=[SHARING_TRAIT])
@@ -104,9 +107,9 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
         show_summary(self, nova)
         verdicts = explain_tree(cloud, request, root, labels)
         rows = [(one.group, one.text, _yes_or_no(one.met), one.detail) for one in verdicts]
-        if all(one.met for one in verdicts):
-            answered = self._ask(cloud, params)
-            rows.append(("", _TOGETHER, _yes_or_no(root.uuid in answered), ""))
+        answered = self._ask(cloud, params)
+        met = _UNKNOWN if answered is None else _yes_or_no(root.uuid in answered)
+        rows.append(("", _TOGETHER, met, ""))
         return self._drop_group(parsed_args, HOST_COLUMNS, rows)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -137,9 +140,15 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
             if not has_members(aggregate):
                 self.warn(f"No resource provider is in aggregate {aggregate}; {SEE_AGGREGATES}")
 
-    def _ask(self, cloud: CloudView, params: Params) -> frozenset[str]:
-        """Return the trees for which the server has candidates."""
-        document = self.client.allocation_candidates(params)
+    def _ask(self, cloud: CloudView, params: Params) -> frozenset[str] | None:
+        """Return the trees for which the server has candidates; warn and return None if it cannot tell."""
+        try:
+            document = self.client.allocation_candidates(params)
+        except HttpError as error:
+            if error.error_code != codes.SEARCH_CUT:
+                raise
+            self.warn(error.message)
+            return None
         found = document["allocation_requests"]
         return roots_of_candidates(cloud, (candidate["allocations"] for candidate in found))
 

@@ -30,7 +30,7 @@ def find_flavor(client_manager: Any, name: str) -> Mapping[str, Any]:
     except NoAnswer as failure:
         question = " (is there one in this cloud?)" if failure.status == _NOT_FOUND else ""
         reason = f"the compute service {failure.told}{question}"
-        raise NoFlavor(name, reason, "give the amounts with --fit instead") from failure
+        raise NoFlavor(name, reason, "give the amounts in place of the flavor") from failure
     found = [flavor for flavor in flavors if name in (flavor.get("name"), flavor.get("id"))]
     if not found:
         guess = suggest([name], (str(flavor.get("name")) for flavor in flavors))

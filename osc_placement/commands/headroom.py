@@ -22,8 +22,17 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.headroom import Headroom, Rules
 from osc_placement.candidates.query import Membership, Traits
 from osc_placement.commands import base
+from osc_placement.commands.batch_options import add_aggregate_option
 from osc_placement.commands.fitted import TABLE, FittedLister
+from osc_placement.commands.host_aggregate import ANY_AGGREGATE_HELP
 from osc_placement.commands.html_page import add_html_option, write_page
+from osc_placement.commands.nova_request import (
+    CONF_OPTION,
+    ask_for_consumer,
+    describe_applied,
+    read_scheduler,
+    warn_of_unread,
+)
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import NameNotFound, PlacementError, UsageError
 from osc_placement.report.capacity_page import Rows, capacity_page
@@ -32,6 +41,7 @@ from osc_placement.report.headroom import (
     DOMAIN_COLUMNS,
     PLACEMENT_COLUMNS,
     Domain,
+    FilteredRules,
     Judged,
     consumer_rows,
     domain_of_aggregate,
@@ -101,8 +111,8 @@ class ShowHeadroom(FittedLister):
 
     Placement does not know which traits, aggregates and groups a consumer asked for. By default new
     providers must have the traits of the present ones and no other custom traits, hosts whose compute service
-    is disabled take nothing, and aggregates do not count; see --traits, --required, --forbidden, --member-of
-    and --within.
+    is disabled take nothing, and aggregates do not count; see --traits, --required, --forbidden, --member-of,
+    --within and --nova-conf.
 
     For example: openstack resource provider headroom --each-aggregate --within az1 --within az2
     """
@@ -124,15 +134,7 @@ class ShowHeadroom(FittedLister):
             nargs="*",
             help="Name or UUID of a resource provider, which stands for the whole tree that it is in",
         )
-        group.add_argument(
-            "--aggregate",
-            metavar="<aggregate>",
-            type=base.read_text,
-            action="append",
-            default=[],
-            help="The hosts of the aggregate with this UUID, or with this name in the compute service, as a "
-            "rack or a zone. May be repeated.",
-        )
+        add_aggregate_option(group, "The hosts of {aggregate}, as a rack or a zone. May be repeated.")
         group.add_argument(
             "--each-aggregate",
             action="store_true",
@@ -172,17 +174,12 @@ class ShowHeadroom(FittedLister):
             type=base.read_text,
             action="append",
             default=[],
-            help="New hosts are in any of these aggregates, with commas between: UUIDs, or names of host "
-            "aggregates of the compute service. May be repeated; then every one must hold.",
+            help=f"New hosts are {ANY_AGGREGATE_HELP}. May be repeated; then every one must hold.",
         )
-        places.add_argument(
+        add_aggregate_option(
+            places,
+            "Consumers on hosts of {aggregate} stay in it, as in an availability zone. May be repeated.",
             "--within",
-            metavar="<aggregate>",
-            type=base.read_text,
-            action="append",
-            default=[],
-            help="Consumers on hosts of this aggregate stay in it, as in an availability zone. May be "
-            "repeated.",
         )
         places.add_argument(
             "--group-policy",
@@ -191,6 +188,12 @@ class ShowHeadroom(FittedLister):
             metavar="<group_policy>",
             help="isolate (the default): what is held of several nested providers needs as many of them. "
             "none: it may come from one.",
+        )
+        places.add_argument(
+            "--nova-conf",
+            help="Apply the filters of nova's scheduler that this nova.conf enables, as far as the project "
+            "of a consumer and the traits and aggregates of its present host tell what they ask for",
+            **CONF_OPTION,
         )
         parser.add_argument(
             "--by",
@@ -230,6 +233,8 @@ class ShowHeadroom(FittedLister):
             raise
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         rules = self._read_rules(parsed_args)
+        conf = parsed_args.nova_conf
+        scheduler = read_scheduler(self, conf, of_projects=True) if conf else None
         with no_collection(is_last=not self.app.interactive_mode):
             with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
                 cloud = read_cloud(self.client, reading=reading)
@@ -246,7 +251,14 @@ class ShowHeadroom(FittedLister):
                     )
             cloud, consumers = claims.cloud, claims.consumers
             holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
-            judged = judge(cloud, Headroom(cloud, holdings, rules), domains)
+            filtered = None
+            if scheduler:
+                filtered = FilteredRules(cloud, consumers, rules, partial(ask_for_consumer, scheduler))
+            judged = judge(cloud, Headroom(cloud, holdings, filtered or rules), domains)
+        if scheduler and filtered:
+            warn_of_unread(self, filtered.asked)
+            if is_terminal(self.app.stderr):
+                tell(self.app.stderr, describe_applied(scheduler.source, filtered.asked))
         rows = _make_rows(parsed_args.by, cloud, judged, consumers)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))

@@ -16,6 +16,10 @@ from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
 from osc_placement.errors import PlacementError
 from osc_placement.model import canonical_uuid, is_uuid
 
+ANY_AGGREGATE_HELP: Final = (
+    "in any of these aggregates, with commas between: UUIDs, or names of host aggregates of the compute "
+    "service"
+)
 AGGREGATE_HELP: Final = "UUID of an aggregate, or the name of a host aggregate of the compute service"
 #: from this microversion on, host aggregates show their UUIDs
 _MICROVERSION: Final = "2.41"

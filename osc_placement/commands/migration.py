@@ -103,7 +103,8 @@ class CheckMigration(WatchedCommand, base.Lister):
             if assessment.plan.changes:
                 state, status = "to do", max(status, EXIT_PARTIAL)
             self.exit_status = max(self.exit_status, status)
-            numbers = len(assessment.plan.changes), len(assessment.problems)
+            left = [each for each in assessment.problems if not each.reason.is_hint]
+            numbers = len(assessment.plan.changes), len(left)
             rows.append((migration.name, *numbers, state))
         return _CHECK_COLUMNS, rows
 
@@ -252,5 +253,6 @@ def _name_grants(assessment: Assessment) -> Assessment:
 def _tell_problems(
     command: base.PlacementCommand, problems: Sequence[Problem], page: Page, more: str, most: int
 ) -> None:
-    found = [(each.subject, each.text) for each in problems]
-    say(command.app.stderr, page.complain(found, "Left alone: ", more=more, most=most))
+    for prefix, is_hint in (("Left alone: ", False), ("", True)):
+        found = [(each.subject, each.text) for each in problems if each.reason.is_hint is is_hint]
+        say(command.app.stderr, page.complain(found, prefix, more=more, most=most))

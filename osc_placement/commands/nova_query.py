@@ -9,7 +9,7 @@ from typing import cast
 
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.commands.candidate_query import CandidateQuery, Condition, Group, groups_of
-from osc_placement.commands.nova_request import NovaRequest, asks_for_filters, read_nova_request
+from osc_placement.commands.nova_request import NovaRequest, asks_for_nova, read_nova_request
 from osc_placement.errors import UsageError
 
 
@@ -17,9 +17,7 @@ class NovaQuery(CandidateQuery):
     """The base of commands whose query may be that of nova's scheduler."""
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        parsed_args.is_filtered = asks_for_filters(parsed_args, parsed_args.flavor) or bool(
-            parsed_args.flavor
-        )
+        parsed_args.is_of_nova = asks_for_nova(parsed_args)
         parsed_args.nova = NovaRequest(None)
         super().read_arguments(parsed_args)
 
@@ -36,13 +34,13 @@ class NovaQuery(CandidateQuery):
 
     def read_nova(self, parsed_args: argparse.Namespace) -> NovaRequest:
         """Read the request of nova's scheduler, if the options ask for it; its amounts count from now on."""
-        if parsed_args.is_filtered:
+        if parsed_args.is_of_nova:
             groups = groups_of(parsed_args)
             # any of several traits is none that the instance requires
             required = [
                 text for group in groups.values() for text in group.get("required", ()) if "," not in text
             ]
-            parsed_args.nova = read_nova_request(self, parsed_args, parsed_args.flavor, required)
+            parsed_args.nova = read_nova_request(self, parsed_args, required)
             if parsed_args.nova.groups is None:
                 if parsed_args.nova.image_traits and "resources" not in groups.get("", {}):
                     raise UsageError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ from osc_placement.terminal.screen import is_terminal, tell
 #: where nova's services have their configuration
 NOVA_CONF: Final = "/etc/nova/nova.conf"
 _NO_FLAVOR: Final = Flavor(0, 0, 0)
+#: the zone of a host that is in no aggregate of one, which has none either; no zone has a blank name
+_NO_ZONE: Final = " "
 FILTER_COLUMNS: Final = ("filter", "state", "detail")
 #: the options, by their names in the parsed arguments, that ask for filters to be applied
 _ASKING: Final = (
@@ -63,6 +65,28 @@ _ASKING: Final = (
     "nova_filter",
     "show_nova_filters",
 )
+
+
+#: the settings of --nova-conf
+CONF_OPTION: Final[Mapping[str, Any]] = {"type": base.read_text, "metavar": "<file>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """What the filters of nova's scheduler read besides the instance.
+
+    :ivar options: None if they are not known
+    :ivar source: where the options come from
+    :ivar aggregates: the host aggregates, if a filter needs them; None if they cannot be read
+    :ivar traits: those that placement knows
+    :ivar owner_gap: why nova does not yet require `OWNER_TRAIT`; empty if it does
+    """
+
+    options: Options | None
+    source: str
+    aggregates: Sequence[HostAggregate] | None
+    traits: frozenset[str]
+    owner_gap: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +126,29 @@ class NovaRequest:
         """Return a sentence about the filters; empty if none is to be applied."""
         if not self.asked:
             return ""
-        applied = ", ".join(one.name for one in self.applied) or "none"
         unknown = sum(one.state is State.UNKNOWN for one in self.asked)
         more = f"; {unknown} not known, see --show-nova-filters" if unknown else ""
-        return f"Filters of nova's scheduler ({self.source}): {applied}{more}"
+        return f"{describe_applied(self.source, self.asked)}{more}"
+
+
+def describe_applied(source: str, asked: Iterable[Asked]) -> str:
+    """Return a sentence about the filters that are applied."""
+    names = _sort_names(one.name for one in list_applied(asked))
+    return f"Filters of nova's scheduler ({source}): {', '.join(names) or 'none'}"
+
+
+def _sort_names(names: Iterable[str]) -> list[str]:
+    """Return the names of filters in nova's order, each once."""
+    return sorted(set(names), key=NAMES.index)
 
 
 def add_nova_options(
-    command: base.PlacementCommand, parser: argparse.ArgumentParser, *, in_query: bool
+    command: base.PlacementCommand, parser: argparse.ArgumentParser, *, in_query: bool, amounts: str
 ) -> None:
-    """Add the options; with ``in_query`` the filters become part of a query, which needs a version."""
+    """Add the options; with ``in_query`` the filters become part of a query, which needs a version.
+
+    :param amounts: the options that a flavor is given in place of
+    """
 
     def add(*flags: str, help: str, **settings: Any) -> None:
         if in_query:
@@ -119,14 +156,13 @@ def add_nova_options(
         else:
             parser.add_argument(*flags, help=help, **settings)
 
-    if in_query:
-        add(
-            "--flavor",
-            type=base.read_text,
-            metavar="<flavor>",
-            help="Request what nova's scheduler requests for an instance of this flavor of the compute "
-            "service, given by name or ID, in place of --resource and --group, and apply its filters.",
-        )
+    add(
+        "--flavor",
+        type=base.read_text,
+        metavar="<flavor>",
+        help="Request what nova's scheduler requests for an instance of this flavor of the compute service, "
+        f"given by name or ID, in place of {amounts}, and apply its filters.",
+    )
     add(
         "--availability-zone",
         type=base.read_text,
@@ -164,12 +200,8 @@ def add_nova_options(
         action="store_true",
         help="Apply them for an instance with a port of the vNIC type remote-managed.",
     )
-    add(
-        "--nova-conf",
-        type=base.read_text,
-        metavar="<file>",
-        help=f"The nova.conf that says which filters are enabled (default: {NOVA_CONF}, if it can be read).",
-    )
+    usual = f"(default: {NOVA_CONF}, if it can be read)"
+    add("--nova-conf", help=f"The nova.conf that says which filters are enabled {usual}.", **CONF_OPTION)
     add(
         "--nova-filter",
         choices=NAMES,
@@ -199,24 +231,23 @@ def _read_property(text: str) -> tuple[str, str]:
     return key, value
 
 
-def asks_for_filters(parsed_args: argparse.Namespace, flavor_name: str | None) -> bool:
-    """Return whether an option asks for filters; raise UsageError if another one contradicts it."""
+def asks_for_nova(parsed_args: argparse.Namespace) -> bool:
+    """Return whether an option asks for a request of nova's scheduler; raise UsageError if one denies it."""
     given = [name for name in _ASKING if getattr(parsed_args, name)]
     if parsed_args.no_nova_filters:
         only_filters = set(_ASKING).difference(("image", "image_property", "boot_from_volume"))
         for name in given:
             if name in only_filters:
                 raise UsageError(f"--no-nova-filters cannot be used with --{name.replace('_', '-')}")
-        if given and not flavor_name:
+        if given and not parsed_args.flavor:
             raise UsageError(f"--no-nova-filters with --{given[0].replace('_', '-')} needs a flavor")
-        return False
-    return bool(given)
+        return bool(parsed_args.flavor)
+    return bool(given or parsed_args.flavor)
 
 
 def read_nova_request(
     command: base.PlacementCommand,
     parsed_args: argparse.Namespace,
-    flavor_name: str | None,
     required: Collection[str] = (),
 ) -> NovaRequest:
     """Read what the request of nova's scheduler depends on, and make it.
@@ -226,26 +257,24 @@ def read_nova_request(
     manager = command.app.client_manager
     flavor, groups = _NO_FLAVOR, None
     image = _read_image(manager, parsed_args)
-    if flavor_name is not None:
-        document = find_flavor(manager, flavor_name)
+    if parsed_args.flavor is not None:
+        document = find_flavor(manager, parsed_args.flavor)
         known = {each["name"] for each in command.client.list_resource_classes()}
         flavor, groups = groups_of_flavor(
-            flavor_name, document, known, image, volume_root=parsed_args.boot_from_volume
+            parsed_args.flavor, document, known, image, volume_root=parsed_args.boot_from_volume
         )
     names = {trait for group in groups.groups for trait in group.traits.names} if groups else image.required
     require_traits(command.client, names, in_query=True)
     require_classes(command.client, groups.classes if groups else (), in_query=True)
     if parsed_args.no_nova_filters:
         return NovaRequest(groups, image.required)
-    command.client.require(microversion.FORBIDDEN_TRAITS, "filters of nova's scheduler")
-    options, source = read_filter_options(command, parsed_args.nova_conf)
-    aggregates = _read_aggregates(command, parsed_args, options)
-    traits = frozenset(command.client.list_traits())
-    nodes = without = 0
-    if {OWNER_TRAIT, NODE_TRAIT}.issubset(traits):
-        # below 1.39 only the last of several values counts
-        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_TRAIT}"]))
-        nodes = without or len(command.client.list_providers(required=[NODE_TRAIT]))
+    scheduler = read_scheduler(
+        command,
+        parsed_args.nova_conf,
+        forced=parsed_args.nova_filter,
+        zone=parsed_args.availability_zone,
+        project=parsed_args.for_project,
+    )
     boot = Boot(
         flavor,
         (groups.required if groups else image.required).union(required),
@@ -253,20 +282,75 @@ def read_nova_request(
         parsed_args.boot_from_volume,
         find_project(manager, parsed_args.for_project) if parsed_args.for_project else None,
         parsed_args.availability_zone,
-        traits,
-        aggregates,
-        describe_owner_gap(traits, nodes, without),
+        scheduler.traits,
+        scheduler.aggregates,
+        scheduler.owner_gap,
         parsed_args.remote_managed_port,
     )
     try:
-        asked = ask_filters(boot, options, parsed_args.nova_filter)
+        asked = ask_filters(boot, scheduler.options, parsed_args.nova_filter)
     except NoClaim as error:
         raise PlacementError(f"No host: {error}") from error
-    aggregate_names = {aggregate.uuid: aggregate.name for aggregate in aggregates or ()}
-    request = NovaRequest(groups, image.required, asked, source, aggregate_names)
-    _warn_of_unread(command, request)
-    _require_filter_traits(request, traits)
+    warn_of_unread(command, asked)
+    aggregate_names = {aggregate.uuid: aggregate.name for aggregate in scheduler.aggregates or ()}
+    request = NovaRequest(groups, image.required, asked, scheduler.source, aggregate_names)
+    _require_filter_traits(request, scheduler.traits)
     return request
+
+
+def read_scheduler(
+    command: base.PlacementCommand,
+    nova_conf: str | None,
+    *,
+    forced: Collection[str] = (),
+    zone: str | None = None,
+    project: str | None = None,
+    of_projects: bool = False,
+) -> Scheduler:
+    """Read what filters of nova's scheduler read besides the instance.
+
+    :param nova_conf: None for that of nova's services
+    :param forced: the filters that are on, whatever nova.conf says
+    :param of_projects: whether projects are known that no option names
+    """
+    command.client.require(microversion.FORBIDDEN_TRAITS, "filters of nova's scheduler")
+    options, source = read_filter_options(command, nova_conf)
+    forced = READ_AGGREGATES.intersection(forced)
+    aggregates: Sequence[HostAggregate] | None = ()
+    if zone or needs_aggregates(options, forced, has_project=of_projects or bool(project)):
+        aggregates = _read_aggregates(command, forced, zone, project)
+    traits = frozenset(command.client.list_traits())
+    nodes = without = 0
+    if {OWNER_TRAIT, NODE_TRAIT}.issubset(traits):
+        # below 1.39 only the last of several values counts
+        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_TRAIT}"]))
+        nodes = without or len(command.client.list_providers(required=[NODE_TRAIT]))
+    return Scheduler(options, source, aggregates, traits, describe_owner_gap(traits, nodes, without))
+
+
+def ask_for_consumer(
+    scheduler: Scheduler, project: str | None, traits: frozenset[str], aggregates: Collection[str]
+) -> list[Asked]:
+    """Return what the filters ask for of a new host of a consumer, as far as its present hosts tell.
+
+    Its flavor and image are not known, but required the traits of the hosts at most. It has a zone of its own
+    if there is a default one, and is in it.
+    """
+    default = scheduler.options and scheduler.options.default_schedule_zone
+    zone = None
+    if default:
+        present = [one for one in scheduler.aggregates or () if one.uuid in aggregates]
+        zone = next((one.metadata[ZONE_KEY] for one in present if ZONE_KEY in one.metadata), _NO_ZONE)
+    boot = Boot(
+        _NO_FLAVOR,
+        traits,
+        project=project,
+        zone=zone,
+        traits=scheduler.traits,
+        aggregates=scheduler.aggregates,
+        owner_gap=scheduler.owner_gap,
+    )
+    return ask_filters(boot, scheduler.options)
 
 
 def show_summary(command: base.PlacementCommand, request: NovaRequest) -> None:
@@ -316,13 +400,9 @@ def read_filter_options(command: base.PlacementCommand, path: str | None) -> tup
 
 
 def _read_aggregates(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace, options: Options | None
+    command: base.PlacementCommand, forced: Collection[str], zone: str | None, project: str | None
 ) -> Sequence[HostAggregate] | None:
-    """Return the host aggregates, if a filter needs them; None if they cannot be read."""
-    zone, project = parsed_args.availability_zone, parsed_args.for_project
-    forced = READ_AGGREGATES & set(parsed_args.nova_filter)
-    if not (zone or needs_aggregates(options, forced, has_project=bool(project))):
-        return ()
+    """Return the host aggregates; None if they cannot be read and no option needs them."""
     try:
         documents = command.aggregates.documents()
     except NoAnswer as failure:
@@ -364,13 +444,13 @@ def _require_zone(command: base.PlacementCommand, zone: str) -> None:
         )
 
 
-def _warn_of_unread(command: base.PlacementCommand, request: NovaRequest) -> None:
+def warn_of_unread(command: base.PlacementCommand, asked: Iterable[Asked]) -> None:
     """Warn of filters that nova.conf enables and that cannot be judged without the host aggregates."""
-    unread = [one.name for one in request.asked if one.reason == AGGREGATES_UNREAD]
+    unread = {one.name for one in asked if one.reason == AGGREGATES_UNREAD}
     if unread:
         command.warn(
             "The host aggregates cannot be read from the compute service, so hosts that nova's "
-            f"{' and '.join(unread)} would remove are not removed"
+            f"{' and '.join(_sort_names(unread))} would remove are not removed"
         )
 
 

@@ -61,7 +61,8 @@ class Reshape(ConfirmedCommand, ChangesLister):
     whole and to the target with the most free capacity, or to the target that --consumer names. Everything is
     done in one transaction.
 
-    By default, placement allows this for the role ``service`` only.
+    By default, placement allows this for the role ``service`` only; the right is asked for first, also with
+    ``--dry-run``.
 
     It is a run like those of batch commands, with a journal, and its ID is printed at the end: openstack
     resource provider batch run list, show, resume and undo take it; --undo of this command also shows the
@@ -126,8 +127,7 @@ class Reshape(ConfirmedCommand, ChangesLister):
             assert job.reshape is not None
             plan = job.reshape.plan
             asks = not (parsed_args.dry_run or parsed_args.yes)
-            if asks:
-                service.require_transaction(self.client, job)
+            service.require_transaction(self.client, job)
             if asks or parsed_args.formatter == self.formatter_default:
                 stream = self.app.stderr if asks else self.app.stdout
                 screen = screen_of(stream, brief=True)
@@ -140,6 +140,10 @@ class Reshape(ConfirmedCommand, ChangesLister):
                 number = len(plan.consumers)
                 allocations = f" and the allocations of {number} consumer{'s' if number > 1 else ''}"
                 self.confirm(f"Move the inventory{allocations if number else ''}?")
+                # neither generation tells of a consumer that was emptied meanwhile and claimed elsewhere
+                job = self._prepare(parsed_args)
+                assert job.reshape is not None
+                plan = job.reshape.plan
         rows = rows_of_plan(job.plan)
         if not parsed_args.dry_run:
             plan, report = self._execute(job, plan)
@@ -162,12 +166,13 @@ class Reshape(ConfirmedCommand, ChangesLister):
                     f"Nothing to undo: everything is as it was before run {parsed_args.undo}"
                 )
             return replace(job, selection=_name_providers(job.reshape.plan.world))
-        resolve = functools.cache(functools.partial(base.resolve_provider, self.client))
+        ends = [end for move in parsed_args.moves for end in (move.source, move.target)]
+        uuids = base.resolve_providers(self.client, [*ends, *parsed_args.pins.values()])
         moves = [
-            Move(resolve(move.source), resolve(move.target), move.resource_class, move.amount)
+            Move(uuids[move.source], uuids[move.target], move.resource_class, move.amount)
             for move in parsed_args.moves
         ]
-        pins = {consumer: resolve(provider) for consumer, provider in parsed_args.pins.items()}
+        pins = {consumer: uuids[provider] for consumer, provider in parsed_args.pins.items()}
         providers = dict.fromkeys(uuid for move in moves for uuid in (move.source, move.target))
         concerned: dict[str, frozenset[str]] = {}
         for move in moves:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from osc_placement import syntax
 from osc_placement.errors import UsageError
 from osc_placement.model import canonical_uuid, is_uuid
-from osc_placement.state.node import Node
+from osc_placement.state.document import parse_amounts
+from osc_placement.state.node import Node, read_field
 from osc_placement.state.text import parse_yaml
 
 
@@ -83,19 +85,21 @@ def read_moves(text: str, source: str) -> list[NamedMove]:
 
 def _parse_moves(plain: Any) -> list[NamedMove]:
     root = Node(plain)
-    items = root.items()
-    if not items:
+    if root.value == []:
         root.fail("there are no moves in it")
+    moves = root.attempt(lambda node: node.each(_parse_move), [])
+    root.finish()
+    return list(itertools.chain.from_iterable(moves))
+
+
+def _parse_move(item: Node) -> list[NamedMove]:
     keys = ("from_resource_provider", "to_resource_provider", "moved_resources")
-    moves = []
-    for item in items:
-        fields = item.fields(keys, required=keys)
-        source, target = fields[keys[0]].text(), fields[keys[1]].text()
-        for resources in fields[keys[2]].items():
-            for name, amount in resources.entries().items():
-                Node(name, amount.path).name()
-                moves.append(NamedMove(source, target, name, amount.amount(smallest=1)))
-    return moves
+    fields = item.fields(keys, required=keys)
+    source, target = (read_field(fields, key, Node.text, "") for key in keys[:2])
+    resources = read_field(fields, keys[2], lambda node: node.each(parse_amounts), [])
+    return [
+        NamedMove(source, target, name, amount) for amounts in resources for name, amount in amounts.items()
+    ]
 
 
 def read_pins(texts: Iterable[str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.commands import base
 from osc_placement.commands.candidate_rows import join_amounts
 from osc_placement.commands.fitted import FittedLister
+from osc_placement.commands.host_aggregate import ANY_AGGREGATE_HELP
 from osc_placement.commands.names import add_names_option, read_instance_names, tell_problem
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
@@ -108,8 +109,7 @@ class ListResourceProvider(FittedLister):
             action="append",
             metavar="<member_of>",
             since=microversion.LIST_BY_AGGREGATE,
-            help="Providers in any of these aggregates, with commas between: UUIDs, or names of host "
-            "aggregates of the compute service. May be repeated from "
+            help=f"Providers {ANY_AGGREGATE_HELP}. May be repeated from "
             f"``--os-placement-api-version {microversion.REPEATED_MEMBER_OF}``; then every one must hold.",
         )
         self.add_option(

@@ -12,7 +12,7 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.batch import service
-from osc_placement.batch.advice import guard_managed
+from osc_placement.batch.advice import guard_managed, refuse_removal
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import SEE_ALL, Page
@@ -24,14 +24,14 @@ from osc_placement.batch.plan import (
     Kind,
     Plan,
     count_providers,
+    count_removed,
     count_things,
 )
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
-from osc_placement.commands.batch_options import add_drop_managed, add_overcommit
-from osc_placement.commands.host_aggregate import AGGREGATE_HELP
+from osc_placement.commands.batch_options import add_aggregate_option, add_drop_managed, add_overcommit
 from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
@@ -64,19 +64,14 @@ class _StateCommand(base.PlacementCommand):
         """Add the options that select trees."""
         parser.add_argument(
             "--name",
+            type=base.read_text,
             metavar="<pattern>",
             action="append",
             default=[],
             help="Only trees whose root has a name that matches this pattern, such as ``compute-r3-*``. "
-            "May be repeated",
+            "May be repeated.",
         )
-        parser.add_argument(
-            "--aggregate",
-            metavar="<aggregate>",
-            action="append",
-            default=[],
-            help=f"Only trees with a provider in this aggregate: {AGGREGATE_HELP}. May be repeated",
-        )
+        add_aggregate_option(parser, "Only trees with a provider in {aggregate}. May be repeated.")
 
     def select(self, parsed_args: argparse.Namespace) -> Selection:
         """Return the selection of trees; names of host aggregates cost a request."""
@@ -134,7 +129,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     are the deletion of what is in use and an allocation that does not fit into an existing resource provider.
     One that is created gets all its consumers, even if they hold more than its capacity by now. On a
     terminal, the command shows what it would change and asks for confirmation. Elsewhere it asks nothing, so
-    that scripts can use it, but ``--prune`` needs ``--yes``.
+    that scripts can use it, but needs ``--yes`` to remove something of what stays, and for ``--prune``.
 
     It is a run like those of batch commands, with a journal: openstack resource provider batch run list,
     show, resume and undo take it.
@@ -176,7 +171,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         parser.add_argument(
             "--yes",
             action="store_true",
-            help="Do not ask for confirmation; without a terminal, --prune needs it",
+            help="Do not ask for confirmation; without a terminal, --prune needs it, and a file that leaves "
+            "out inventories, traits, aggregates or allocations of what it names",
         )
         add_overcommit(parser, "Change resource providers even if less capacity is left than is allocated")
         add_drop_managed(
@@ -252,8 +248,13 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         return plan, guard_managed(run, drop_managed=parsed_args.yes_drop_managed)
 
     def _agree(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> None:
-        """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation."""
+        """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation.
+
+        Raise PlacementError if something would be removed, and there is nobody to ask.
+        """
         refuse_dropped(run)
+        if not (parsed_args.yes or self.is_attended()):
+            refuse_removal(run.changes, parsed_args.source, "; --dry-run shows the plan")
         is_asking = bool(plan.size) and self.is_attended() and not parsed_args.yes
         if is_asking:
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
@@ -382,7 +383,7 @@ def describe_refusals(run: Plan, *, is_grouped: bool = False) -> list[str]:
 
 
 def count_changes(plan: ApplyPlan) -> str:
-    """Return in words how much is created, changed and deleted."""
+    """Return in words how much is created, changed, removed of what stays, and deleted."""
     steps = [step for level in plan.levels for step in level]
     new = sum(step.existing is None for step in steps)
     claiming = sum(not step.existing.allocations for step in plan.consumers)
@@ -401,7 +402,12 @@ def count_changes(plan: ApplyPlan) -> str:
             "trait": len(plan.leftover.traits),
         },
     }
-    told = [f"{verb} {count_things(counts)}" for verb, counts in numbers.items() if any(counts.values())]
+    removed = count_removed(plan_run(plan, "").changes)
+    told = [
+        f"{verb} {count_things(counts)}{f', removing {removed}' if removed and verb == 'change' else ''}"
+        for verb, counts in numbers.items()
+        if any(counts.values())
+    ]
     return "; ".join(told).capitalize()
 
 

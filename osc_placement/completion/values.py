@@ -84,13 +84,11 @@ _amounts: Final = partial(_listed, _with_amounts)
 
 _BY_METAVAR: Final[Mapping[str, Offer]] = {
     "<provider>": _providers,
-    "<resource_provider>": _providers,
     "<parent_provider>": _providers,
     "<in_tree>": _providers,
     "provider_uuid": _providers,
     "<uuid>=<provider>": _to_provider,
     "<aggregate>": _aggregates,
-    "<aggregates>": _aggregates,
     "<aggregate_uuid>": _aggregates,
     "<member_of>": _aggregates,
     "<trait>": _traits,

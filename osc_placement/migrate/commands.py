@@ -13,7 +13,7 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TextIO, TypeVar
@@ -83,6 +83,7 @@ from osc_placement.migrate.output import (
     describe_repairs,
     describe_run,
     describe_runs,
+    describe_status,
     describe_survey,
     explain,
     flavors_to_json,
@@ -91,12 +92,13 @@ from osc_placement.migrate.output import (
     problem_row,
     recorded_row,
     run_to_json,
+    status_to_json,
     survey_to_json,
 )
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.model import canonical_uuid
-from osc_placement.terminal.confirmation import confirm, is_attended
+from osc_placement.terminal.confirmation import confirm, is_attended, name_cloud
 from osc_placement.terminal.escape import printable, printable_lines
 from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.live import watch_command
@@ -309,6 +311,8 @@ def heal_allocations(command: Command) -> int:
         frozenset(options.host),
         options.shard,
         skips_ports=options.skip_port_allocations,
+        forces=options.force,
+        cells=frozenset(options.cell),
     )
     context, assessment = command.assess(migration)
     run = None
@@ -326,7 +330,8 @@ def heal_allocations(command: Command) -> int:
             return EXIT_INTERRUPTED
     judged = EXIT_DONE
     if is_judged:
-        judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))
+        again = replace(migration, forces=False)
+        judged = _conclude(options, lambda: readiness.describe_healing(command.assess(again)[1]))
     if options.nova_exit_codes:
         return exit_statuses.of_heal(assessment, run)
     return max(_status(assessment, run), judged)
@@ -344,7 +349,7 @@ def _conclude(options: argparse.Namespace, judge: Callable[[], str]) -> int:
 
 
 def _is_whole(options: argparse.Namespace) -> bool:
-    narrowing = (getattr(options, name, None) for name in ("host", "instance", "node"))
+    narrowing = (getattr(options, name, None) for name in ("host", "instance", "cell", "node"))
     return options.shard == WHOLE and not any(narrowing)
 
 
@@ -361,33 +366,17 @@ def _judge_whole(options: argparse.Namespace, judge: Callable[[], str]) -> str:
 def show_status(command: Command) -> int:
     """Run ``placement-migrate status``: say whether the caching scheduler can be left."""
     options = command.options
-    migration = HealAllocations(shard=options.shard, skips_ports=options.skip_port_allocations)
+    migration = HealAllocations(
+        shard=options.shard, skips_ports=options.skip_port_allocations, judges_all=True
+    )
     _context, assessment = command.assess(migration)
-    missing, incomplete, foreign = readiness.sort_changes(assessment.plan.changes)
     sentence = _judge_whole(options, lambda: readiness.describe_readiness(assessment))
-
-    def make_document() -> Document:
-        return {
-            "ready": readiness.is_ready(assessment) and _is_whole(options),
-            "sentence": sentence,
-            "missing": missing,
-            "incomplete": incomplete,
-            "foreign": foreign,
-            "findings": [problem_row(each) for each in assessment.problems],
-            "notes": list(assessment.notes),
-            "skipped": assessment.skipped,
-        }
-
-    def describe() -> list[str]:
-        page = command.medium.open_page(kept=_KEPT_FOR_SENTENCE)
-        found = [(f"instance {uuid}", "it holds nothing") for uuid in missing]
-        found += [(f"instance {uuid}", "it lacks what a port of it asks for") for uuid in incomplete]
-        found += [(f"instance {uuid}", "what it holds is of another project or user") for uuid in foreign]
-        found += [(each.subject, each.text) for each in assessment.problems]
-        found += [(subject, text) for subject, _, text in (each.partition(": ") for each in assessment.notes)]
-        return [*page.complain(found, more=SEE_ALL), sentence]
-
-    command.show(make_document, describe)
+    ready = readiness.is_ready(assessment) and _is_whole(options)
+    page = command.medium.open_page(kept=_KEPT_FOR_SENTENCE)
+    command.show(
+        lambda: status_to_json(assessment, sentence, ready=ready),
+        lambda: [*describe_status(assessment, page), sentence],
+    )
     if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL
@@ -401,6 +390,7 @@ def audit(command: Command) -> int:
         options.shard,
         options.max_removals,
         skips_ports=options.skip_port_allocations,
+        stuck_after=options.stuck_after,
     )
     context, assessment = command.assess(migration)
     options.dry_run = options.dry_run or not options.delete
@@ -486,15 +476,11 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> r
     repairs = survey.repairs if command.options.repair else ()
     chosen = repairs[: execution.max_count]
 
-    def pause() -> None:
-        # each run has a rate of its own, which its first write need not wait for
-        execution.stop.wait(1 / execution.rate if execution.rate else 0)
-
     access = repair.Access(
         client,
         command.settings.open_source,
         lambda job: runner.run_job(client, job, execution),
-        pause,
+        lambda: _pause(execution),
         execution.stop,
         FAILURES,
     )
@@ -505,7 +491,7 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> r
     if not (command.options.delete and deletions.changes):
         return done
     if done.runs and not done.halted:
-        pause()
+        _pause(execution)
     if done.halted or execution.stop.is_set():
         done.not_tried += len(deletions.changes)
         return done
@@ -519,27 +505,79 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> r
 
 
 def decommission_host(command: Command) -> int:
-    """Run ``placement-migrate decommission``: show what holds a host, or delete its providers."""
+    """Run ``placement-migrate decommission``: show what holds a host, free it, or delete its providers."""
     options = command.options
-    is_shown = options.dry_run or not options.delete
-    if not is_shown:
+    is_shown = options.dry_run or not (options.free or options.delete)
+    if options.delete and not is_shown:
         _require_databases(command, "--delete")
-    context, found = command.compare(lambda context: decommission.assess(context, options.host))
-    changes, runs = found.plan.changes, list[Run]()
-    if changes and not is_shown:
-        _confirm_plan(command, found.plan)
-        runs = [runner.run_job(context.client, Job(found.plan, kind=APPLY), command.execution)]
+
+    def look() -> tuple[Context, decommission.Decommission]:
+        return command.compare(lambda context: decommission.assess(context, options.host, frees=options.free))
+
+    context, found = look()
+    if options.free and found.is_up:
+        raise PlacementError(
+            f"nothing was done: nova-compute of host {found.host} is up; stop it first, and if nova does not "
+            f"notice, tell it: openstack compute service set --down {shlex.quote(found.host)} nova-compute; "
+            "placement-migrate audit --delete removes orphans of a host that is up"
+        )
+    freeing = found.freeing.steps if options.free or not options.delete else ()
+    deleting = found.plan.steps if options.delete or not options.free else ()
+    plan = replace(found.plan, steps=(*freeing, *deleting))
+    runs, halted = list[Run](), ""
+    if plan.changes and not is_shown:
+        _confirm_plan(command, plan, found.names)
+        with command.execution.ending_in_order():
+            runs, found, halted = _free_and_delete(command, context, found, look)
     page = command.medium.open_page(found.names)
     command.show(
-        lambda: decommission_to_json(found, runs),
+        lambda: decommission_to_json(found, plan, runs, halted),
         lambda: [
-            *describe_decommission(found, command.medium, page, is_deleted=bool(runs)),
+            *describe_decommission(found, plan, command.medium, page, is_done=bool(runs)),
             *describe_runs(runs, list(map(command.name_next, runs)), command.medium, page),
+            *filter(None, [halted]),
         ],
     )
-    status = exit_status(found.problems, runs[0].report if runs else None)
-    is_left = found.holds or (changes and not runs and not options.dry_run)
+    if runs and command.execution.stop.is_set():
+        return EXIT_INTERRUPTED
+    failed = [run.report for run in runs if run.report.exit_status]
+    status = exit_status(found.problems, failed[0] if failed else None)
+    left = plan.changes if is_shown else found.plan.changes if not options.delete else ()
+    is_left = found.holds or halted or (left and not options.dry_run)
     return EXIT_PARTIAL if status == EXIT_DONE and is_left else status
+
+
+def _free_and_delete(
+    command: Command,
+    context: Context,
+    found: decommission.Decommission,
+    look: Callable[[], tuple[Context, decommission.Decommission]],
+) -> tuple[list[Run], decommission.Decommission, str]:
+    """Remove the orphaned allocations of a host, look again, and delete its providers, as the options say.
+
+    Return the runs, the host as it was before the last, and why what follows was not tried; empty if it was.
+    No provider is deleted that was not shown.
+    """
+    client, execution, options = context.client, command.execution, command.options
+    runs = list[Run]()
+    if options.free and found.freeing.changes:
+        shown = {change.uuid for change in found.plan.changes}
+        runs = [runner.run_job(client, Job(found.freeing, kind="migration"), execution)]
+        try:
+            _, found = look()
+        except FAILURES as error:
+            return runs, found, f"stopped: {explain(error)}"
+        if runs[0].report.exit_status or not shown.issuperset(each.uuid for each in found.plan.changes):
+            return runs, found, ""
+        _pause(execution)
+    if options.delete and found.plan.changes and not execution.stop.is_set():
+        runs.append(runner.run_job(client, Job(found.plan, kind=APPLY), execution))
+    return runs, found, ""
+
+
+def _pause(execution: Execution) -> None:
+    """Wait between two runs: each has a rate of its own, which its first write need not wait for."""
+    execution.stop.wait(1 / execution.rate if execution.rate else 0)
 
 
 def flavors(command: Command) -> int:
@@ -805,17 +843,22 @@ def undo_run(command: Command) -> int:
     return run.report.exit_status
 
 
-def _confirm_plan(command: Command, plan: Plan) -> Page | None:
+def _confirm_plan(command: Command, plan: Plan, names: Mapping[str, str] | None = None) -> Page | None:
     """Show a plan on a terminal and ask for confirmation, unless ``--yes`` is given; return its page.
 
     Without a terminal it is not asked for, so that scripts need no --yes.
+
+    :param names: of providers and aggregates, by UUID
     """
     if command.options.yes or not plan.changes or not is_attended(sys.stdin, sys.stderr):
         return None
-    page = replace(command.medium, width=screen_of(sys.stderr).width).open_page()
+    page = replace(command.medium, width=screen_of(sys.stderr).width).open_page(names)
     for line in page.warn(plan.warnings) + page.propose(plan):
         print(printable_lines(line), file=sys.stderr)
-    confirm(plan.question, sys.stdin, sys.stderr)
+    settings = command.settings
+    chosen = None if settings.placement_endpoint else settings.cloud
+    cloud = name_cloud(chosen, None, lambda: settings.open_client().endpoint)
+    confirm(plan.question, sys.stdin, sys.stderr, cloud=cloud)
     return page
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Report
 from osc_placement.errors import Conflict, UsageError
 from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.nova.ports import LABEL as NEUTRON
 from osc_placement.migrate.problem import Problem, Reason
 
 if TYPE_CHECKING:
@@ -37,20 +38,24 @@ _HEAL_FAILS: Final = (
     Reason.NO_PROVIDER,
     Reason.NO_INVENTORY,
     Reason.NO_CLAIM,
-    Reason.DEVICE,
     Reason.PORT,
     Reason.OVER_CAPACITY,
     Reason.AMBIGUOUS,
+    Reason.MISSING,
+    Reason.UNRECORDED,
+    Reason.CONFLICT,
 )
 
 
 def exit_status(problems: Sequence[Problem], report: Report | None) -> int:
-    """Return the status of the gravest thing that happened."""
+    """Return the status of the gravest thing that happened; hints do not count."""
     if report is not None and report.interrupted:
         return EXIT_INTERRUPTED
     if any(problem.reason is Reason.UNKNOWN for problem in problems):
         return EXIT_UNKNOWN
-    return EXIT_PARTIAL if problems else report.exit_status if report else EXIT_DONE
+    if any(not problem.reason.is_hint for problem in problems):
+        return EXIT_PARTIAL
+    return report.exit_status if report else EXIT_DONE
 
 
 def failure_status(options: argparse.Namespace, error: Exception) -> int:
@@ -80,12 +85,19 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
         return EXIT_INTERRUPTED
     if run is not None and run.report.is_failed:
         return 3
-    reasons = {problem.reason for problem in assessment.problems}
+    reasons = {problem.reason for problem in assessment.problems if problem.subject != NEUTRON}
     if Reason.NO_COMPUTE_NODE in reasons:
         return 2
-    if reasons.intersection(_HEAL_FAILS):
+    if reasons.intersection(_HEAL_FAILS) or assessment.is_uncorrected:
         return 3
-    if run is not None and (run.left or Reason.LATER in reasons):
+    if any(problem.subject == NEUTRON for problem in assessment.problems):
+        return 5
+    if Reason.DEVICE in reasons:
+        return 8
+    if run is None:
+        # nova-manage says that a dry run did nothing
+        return 4
+    if run.left or Reason.LATER in reasons:
         return 1
     return EXIT_DONE if assessment.plan.changes or assessment.written else 4
 

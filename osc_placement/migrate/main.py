@@ -25,11 +25,12 @@ from osc_placement.batch.run_commands import (
     check_deletion,
 )
 from osc_placement.candidates.nova_filters import NAMES
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.errors import PlacementError, UsageError, advise_on_policy
 from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
 from osc_placement.migrate.migrations.flavors import MOST_UNUSED
 from osc_placement.migrate.migrations.registry import current_name
+from osc_placement.migrate.migrations.verdict import STUCK_AFTER
 from osc_placement.migrate.nova.notifications import TOPIC
 from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
@@ -42,6 +43,7 @@ from osc_placement.terminal.screen import wrap_for
 from osc_placement.terminal.values import (
     OtherName,
     add_concurrency_option,
+    read_age,
     read_percent,
     read_positive,
     read_rate,
@@ -129,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = commands.watch(command) if is_watched else options.act(command)
         print(end="", flush=True)
     except (PlacementError, keystone.ClientException) as error:
-        text = f"placement-migrate: {explain(error)}"
+        text = f"placement-migrate: {explain(error)}{advise_on_policy(error)}"
         print(*wrap_for(sys.stderr, text), sep="\n", file=sys.stderr)
         return failure_status(options, error)
     except BrokenPipeError:
@@ -194,8 +196,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = _Parser(
         prog="placement-migrate",
         description="Bring placement in line with nova. Only 'run undo', 'run delete' and "
-        "'decommission --delete' ask for confirmation, on a terminal; --dry-run of the migrations shows "
-        "what would change.",
+        "'decommission' with --free or --delete ask for confirmation, on a terminal; --dry-run of the "
+        "migrations shows what would change.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
@@ -318,14 +320,11 @@ def _accept_access(
 def _add_execution(parser: argparse.ArgumentParser, *, nova_exit_codes: bool = False) -> None:
     execution = parser.add_argument_group("execution")
     execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
-    execution.add_argument(
-        "--max-count", metavar="<number>", type=read_positive, help="Change at most this many"
-    )
-    execution.add_argument(
+    _add_number(execution, "--max-count", "Change at most this many")
+    _add_number(
+        execution,
         "--max-failures",
-        metavar="<number>",
-        type=read_positive,
-        help="Stop after more failures than these, not counting what is refused before it is tried",
+        "Stop after more failures than these, not counting what is refused before it is tried",
     )
     _add_throttle(execution)
     _add_concurrency(execution)
@@ -334,6 +333,10 @@ def _add_execution(parser: argparse.ArgumentParser, *, nova_exit_codes: bool = F
         parser.add_argument(
             "--nova-exit-codes", action="store_true", help="End with the exit codes of nova-manage"
         )
+
+
+def _add_number(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    parser.add_argument(name, metavar="<number>", type=read_positive, help=text)
 
 
 def _add_throttle(parser: argparse._ActionsContainer) -> None:
@@ -458,6 +461,12 @@ def _add_allocations(subparsers: Subparsers) -> None:
     )
     _add_repeatable(parser, "--instance", "<uuid>", "Only this instance")
     _add_repeatable(parser, "--host", "<host>", "Only on this host")
+    _add_repeatable(parser, "--cell", "<cell>", "Only in this cell, by UUID or name; not with --instance")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="Correct wrong amounts too, of instances that are in no task and not moving",
+    )
     _add_skip_ports(parser, "Do not read neutron, and leave what ports ask for alone")
     _add_write_neutron(parser)
     _add_execution(parser, nova_exit_codes=True)
@@ -511,9 +520,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
         "stderr.",
     )
     _add_write_neutron(parser)
-    parser.add_argument(
-        "--max-count", metavar="<number>", type=read_positive, help="Change at most this many, in all"
-    )
+    _add_number(parser, "--max-count", "Change at most this many, in all")
     _add_throttle(parser)
     _add_concurrency(parser)
     _add_format(parser)
@@ -543,6 +550,14 @@ def _add_audit(subparsers: Subparsers) -> None:
         help="Remove from so many consumers at most, or from none (default: 5, or a tenth of all consumers "
         "if that is more)",
     )
+    parser.add_argument(
+        "--stuck-after",
+        metavar="<seconds>",
+        type=read_age,
+        default=STUCK_AFTER,
+        help="Report an instance on no host that nova has been building, or has had in a task, for longer "
+        f"than this (default: {STUCK_AFTER:g})",
+    )
     _add_skip_ports(parser, "Do not read neutron, and say that ports are not judged")
     _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(act=commands.audit, nova_failure=1, nova_invalid=127)
@@ -567,17 +582,14 @@ def _add_providers(subparsers: Subparsers) -> None:
         "--delete", action="store_true", help="Delete stale providers, of which nothing is held"
     )
     _add_repeatable(parser, "--resource-provider", "<provider>", "Only this provider, by name or UUID")
-    parser.add_argument(
+    _add_number(
+        parser,
         "--max-removals",
-        metavar="<number>",
-        type=read_positive,
-        help="Delete so many stale providers at most, or none (default: 5, or a tenth of those of hosts if "
+        "Delete so many stale providers at most, or none (default: 5, or a tenth of those of hosts if "
         "that is more)",
     )
     parser.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
-    parser.add_argument(
-        "--max-count", metavar="<number>", type=read_positive, help="Replace at most this many"
-    )
+    _add_number(parser, "--max-count", "Replace at most this many")
     _add_throttle(parser)
     _add_concurrency(parser)
     _add_format(parser)
@@ -588,11 +600,18 @@ def _add_decommission(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "decommission",
         help="show what still holds a host that is to be removed, and delete its providers",
-        description="Show what still holds a host, in the order in which it is to be removed. "
-        "If nothing does, --delete deletes the resource providers that are left of it.",
+        description="Show what still holds a host, in the order in which it is to be removed. --free removes "
+        "what evacuated, moved and ended consumers still hold of it. If nothing else does, --delete deletes "
+        "the resource providers that are left of it.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument("host", metavar="<host>", help="Name of the host, as nova has it")
+    parser.add_argument(
+        "--free",
+        action="store_true",
+        help="Remove the orphaned allocations of the host, if its nova-compute is not up; with --delete, its "
+        "providers are deleted afterwards also if nova still has its service",
+    )
     parser.add_argument(
         "--delete", action="store_true", help="Delete the resource providers of the host if nothing holds it"
     )
@@ -648,12 +667,8 @@ def _add_flavors(subparsers: Subparsers) -> None:
     )
     execution = parser.add_argument_group("execution")
     execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
-    execution.add_argument(
-        "--max-count", metavar="<number>", type=read_positive, help="Create at most this many"
-    )
-    execution.add_argument(
-        "--max-failures", metavar="<number>", type=read_positive, help="Stop after more failures than these"
-    )
+    _add_number(execution, "--max-count", "Create at most this many")
+    _add_number(execution, "--max-failures", "Stop after more failures than these")
     _add_throttle(execution)
     add_concurrency_option(execution, read_positive)
     _add_format(parser)

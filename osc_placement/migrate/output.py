@@ -27,17 +27,19 @@ from osc_placement.batch.page import (
     sort_rows,
 )
 from osc_placement.batch.plan import Change, Outcome, Plan, Result
-from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
+from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason
 from osc_placement.migrate.migrations.base import Assessment
-from osc_placement.migrate.migrations.decommission import Decommission
 from osc_placement.migrate.migrations.flavors import FlavorSurvey
 from osc_placement.migrate.migrations.providers import Kind, Survey
 from osc_placement.migrate.problem import Problem
+from osc_placement.migrate.readiness import sort_changes
+from osc_placement.package import explain_setting
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
 
 if TYPE_CHECKING:
     from osc_placement.batch.run_commands import NextCommands
+    from osc_placement.migrate.migrations.decommission import Decommission
     from osc_placement.migrate.repair import Failure, Repaired
     from osc_placement.migrate.runner import Run
 
@@ -202,6 +204,36 @@ def _count_rest(plan: Plan, problems: Sequence[Problem], left: int) -> list[str]
     return [f"{number:,} {words}" for number, words in facts if number]
 
 
+def status_to_json(assessment: Assessment, sentence: str, *, ready: bool) -> Document:
+    """Return the document of what instances hold and should hold."""
+    missing, incomplete, foreign = sort_changes(assessment.plan.changes)
+    return {
+        "ready": ready,
+        "sentence": sentence,
+        "missing": missing,
+        "incomplete": incomplete,
+        "foreign": foreign,
+        "constraints": [
+            {"instance": uuid, "host": each.host, "state": str(each.state), "text": each.text}
+            for uuid, each in assessment.verdicts.items()
+        ],
+        "findings": [problem_row(each) for each in assessment.problems],
+        "notes": list(assessment.notes),
+        "skipped": assessment.skipped,
+    }
+
+
+def describe_status(assessment: Assessment, page: Page) -> list[str]:
+    """Return the lines of what instances hold and should hold."""
+    missing, incomplete, foreign = sort_changes(assessment.plan.changes)
+    found = [(f"instance {uuid}", f"it holds nothing, and {assessment.verdicts[uuid]}") for uuid in missing]
+    found += [(f"instance {uuid}", "it lacks what a port of it asks for") for uuid in incomplete]
+    found += [(f"instance {uuid}", "what it holds is of another project or user") for uuid in foreign]
+    found += [(each.subject, each.text) for each in assessment.problems]
+    found += [(subject, text) for subject, _, text in (each.partition(": ") for each in assessment.notes)]
+    return page.complain(found, more=SEE_ALL)
+
+
 def survey_to_json(survey: Survey, plan: Plan) -> Document:
     """Return the document of providers without a compute node, with what would be changed."""
     return {
@@ -230,11 +262,11 @@ def describe_survey(survey: Survey, page: Page) -> list[str]:
     told = {subject for subject, _ in found}
     others = [each for each in survey.deletions.problems if each.subject not in told]
     lines = [*describe_problems(others, page, LEFT_ALONE, SEE_ALL), *page.complain(found, more=SEE_ALL)]
-    return lines or ["None of these is a root provider of a host without a compute node"]
+    return lines or ["Found no root provider of a host without a compute node"]
 
 
-def decommission_to_json(found: Decommission, runs: Sequence[Run]) -> Document:
-    """Return the document of what holds a host, and of the deletion of its providers."""
+def decommission_to_json(found: Decommission, plan: Plan, runs: Sequence[Run], halted: str) -> Document:
+    """Return the document of what holds a host, and of a plan that frees it and deletes its providers."""
     outcomes = [outcome for run in runs for outcome in _find_tried(run)]
     return {
         "host": found.host,
@@ -242,13 +274,16 @@ def decommission_to_json(found: Decommission, runs: Sequence[Run]) -> Document:
             {"step": str(each.step), "subject": each.subject, "text": each.text, "command": each.command}
             for each in found.holds
         ],
-        "rows": list(map(outcome_row, outcomes)) if runs else list(map(change_row, found.plan.changes)),
+        "rows": list(map(outcome_row, outcomes)) if runs else list(map(change_row, plan.changes)),
         "findings": [problem_row(each) for each in found.problems],
         "runs": [run.id for run in runs],
+        "halted": halted,
     }
 
 
-def describe_decommission(found: Decommission, medium: Medium, page: Page, *, is_deleted: bool) -> list[str]:
+def describe_decommission(
+    found: Decommission, plan: Plan, medium: Medium, page: Page, *, is_done: bool
+) -> list[str]:
     """Return the lines of what holds a host, in order, and of what can be done."""
     lines = describe_problems(found.problems, page, LEFT_ALONE, SEE_ALL)
     steps = list(dict.fromkeys(each.step for each in found.holds))
@@ -259,17 +294,21 @@ def describe_decommission(found: Decommission, medium: Medium, page: Page, *, is
             if each.step is step
         ]
         lines += page.complain(holds, f"{number}. {step}: ", more=SEE_ALL)
-    if is_deleted:
+    if is_done:
         return lines
-    plan = found.plan
     if plan.changes:
         rows = [change_row(each, page.names) for each in plan.changes]
         full = functools.partial(format_table, _PLAN_COLUMNS, rows)
         lines += medium.list_rows(page, rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
-        return [*lines, f"Nothing holds host {found.host}; --delete deletes its resource providers"]
-    if found.holds or found.problems:
-        return [*lines, f"Host {found.host} is still held, so its resource providers are left alone"]
-    return [*lines, f"Nothing is left of host {found.host}"]
+    text = f"Nothing is left of host {found.host}"
+    if found.plan.changes and found.holds:
+        text = f"--free --delete frees host {found.host} and deletes its resource providers"
+    elif found.plan.changes:
+        text = f"Nothing holds host {found.host}; --delete deletes its resource providers"
+    elif found.holds or found.problems:
+        text = f"Host {found.host} is still held, so its resource providers are left alone"
+        text += "; --free removes its orphaned allocations" if found.freeing.changes else ""
+    return [*lines, text]
 
 
 def flavors_to_json(survey: FlavorSurvey, plan: Plan, runs: Sequence[Run]) -> Document:
@@ -319,7 +358,10 @@ def describe_flavors(
         [f"{len(plan.changes):,} name{'s' * (len(plan.changes) != 1)} to create"] if not is_created else []
     )
     facts += [f"{left:,} for later runs"] if left else []
-    facts.append(f"{len(found.problems):,} finding{'s' * (len(found.problems) != 1)}")
+    hints = sum(each.reason.is_hint for each in found.problems)
+    findings = len(found.problems) - hints
+    facts.append(f"{findings:,} finding{'s' * (findings != 1)}")
+    facts += [f"{hints:,} hint{'s' * (hints != 1)}"] if hints else []
     hint = "; --create creates them" if plan.changes and not is_created else ""
     return [*lines, *page.summarize(", ".join(compared), f": {', '.join(facts)}{hint}")]
 
@@ -393,7 +435,7 @@ def describe_problems(problems: Sequence[Problem], page: Page, prefix: str = "",
 
 def explain(error: Exception) -> str:
     """Return an error in one line; for a lost connection, the address and the network's own reason."""
-    text = printable(one_line(OutcomeUnknown(error) if is_outcome_unknown(error) else error))
+    text = printable(explain_setting(OutcomeUnknown(error) if is_outcome_unknown(error) else error))
     if isinstance(error, keystone.ConnectFailure):
         return f"{text.partition(': HTTP')[0]}: {network_reason(error)}"
     return text

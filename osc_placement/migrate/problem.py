@@ -23,6 +23,8 @@ class Reason(enum.StrEnum):
     WRONG_HOST = "wrong host"
     DOUBLED = "held twice"
     MISSING = "no allocations"
+    UNRECORDED = "no consumer record"
+    UNCLAIMED = "placement skipped"
     CONFLICT = "conflict"
     BAD_RATIO = "unreadable ratio"
     TOO_MANY = "too many removals"
@@ -31,6 +33,8 @@ class Reason(enum.StrEnum):
     PORT = "port with a resource request"
     LATER = "left for a later run"
     LOST = "missing in its cell"
+    STUCK = "stuck"
+    STATUS = "state of the service"
     DUPLICATE = "duplicate provider"
     NO_NODE = "no such node in Ironic"
     NO_CLASS = "no resource class"
@@ -43,6 +47,11 @@ class Reason(enum.StrEnum):
     NO_HOST = "fits on no host"
     FULL = "fits on no host now"
     WASTE = "unused rest of a host"
+
+    @property
+    def is_hint(self) -> bool:
+        """Return whether it asks for nothing to be done, so that it changes no exit status."""
+        return self is Reason.WASTE
 
 
 @dataclass(frozen=True, slots=True)

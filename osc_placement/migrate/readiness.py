@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences that say whether the caching scheduler can be left, and whether bare metal is ready. Pure."""
+"""Sentences on the allocations of instances, on leaving the caching scheduler, and on bare metal. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Final
 
 from osc_placement.batch.plan import Change
 from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.migrations.constraints import Admission
 from osc_placement.migrate.problem import Reason
 
-SAFE: Final = "It is safe to leave the caching scheduler: every instance on a host holds its allocations."
+_SAFE: Final = "It is safe to leave the caching scheduler: every instance on a host holds its allocations."
+_RECORDS_FIRST: Final = "Run placement-server db online_data_migrations first."
 _NOT_SAFE: Final = "It is not safe yet to leave the caching scheduler: "
+_HEALED: Final = "Every instance on a host holds its allocations."
+_NOT_HEALED: Final = "Not every instance on a host holds its allocations yet: "
 
 _WORDS: Final[Mapping[Reason, str]] = {
     Reason.UNKNOWN: "could not be read",
@@ -26,9 +30,14 @@ _WORDS: Final[Mapping[Reason, str]] = {
     Reason.PORT: "with a port that asks for resources",
     Reason.BUSY: "in a task",
     Reason.CONFLICT: "that changed meanwhile",
+    Reason.MISSING: "that seem to have no allocations",
+    Reason.UNRECORDED: "resource providers of consumers without a record",
+    Reason.UNCLAIMED: "for which nova asks placement for nothing",
     Reason.WRONG_AMOUNT: "with wrong amounts",
     Reason.WRONG_HOST: "with allocations on a wrong host",
     Reason.DOUBLED: "with allocations on two hosts",
+    Reason.STUCK: "with allocations and stuck on no host",
+    Reason.LOST: "with allocations and in no cell",
 }
 
 _BARE_METAL_WORDS: Final[Mapping[Reason, str]] = {
@@ -79,12 +88,24 @@ def sort_changes(changes: Iterable[Change]) -> tuple[list[str], list[str], list[
 
 def describe_readiness(assessment: Assessment) -> str:
     """Say whether the caching scheduler can be left, and if not, why not."""
+    return _describe(assessment, _SAFE, _NOT_SAFE)
+
+
+def describe_healing(assessment: Assessment) -> str:
+    """Say whether every instance on a host holds its allocations, and if not, why not."""
+    return _describe(assessment, _HEALED, _NOT_HEALED)
+
+
+def _describe(assessment: Assessment, ready: str, not_ready: str) -> str:
     if is_ready(assessment):
-        return " ".join(filter(None, (SAFE, assessment.skipped)))
+        return " ".join(filter(None, (ready, assessment.skipped)))
     missing, incomplete, wrong = (len(each) for each in sort_changes(assessment.plan.changes))
     counts = Counter(problem.reason for problem in assessment.problems)
     parts = [f"{missing} without allocations"] if missing else []
+    refused = sum(verdict.state is Admission.REFUSED for verdict in assessment.verdicts.values())
+    parts += [f"{refused} on a host that is not allowed"] if refused else []
     parts += [f"{incomplete} without those of a port"] if incomplete else []
     parts += [f"{wrong} of a wrong project or user"] if wrong else []
     parts += [f"{counts[reason]} {words}" for reason, words in _WORDS.items() if counts[reason]]
-    return " ".join(filter(None, (f"{_NOT_SAFE}{', '.join(parts)}.", assessment.skipped)))
+    first = _RECORDS_FIRST if counts[Reason.UNRECORDED] else ""
+    return " ".join(filter(None, (f"{not_ready}{', '.join(parts)}.", assessment.skipped, first)))

@@ -214,13 +214,13 @@ def check_host(source: Source, repair: Repair) -> None:
         number = len(nodes) or "no"
         raise HostRefused(f"nova has {number} compute nodes {right} now; give the command again")
     host, (cell,) = nodes[0].host, [each for each in hosts.cells if each.uuid == nodes[0].cell]
-    is_disabled = source.list_services(cell).get(host)
-    if is_disabled is None:
+    service = source.list_services(cell).get(host)
+    if service is None:
         raise HostRefused(
             f"nova has no nova-compute service of host {host}, so it is unknown whether instances may be "
             "scheduled to it; start nova-compute there once, and disable its service"
         )
-    if not is_disabled:
+    if not service.is_disabled:
         command = f"openstack compute service set --disable {shlex.quote(host)} nova-compute"
         raise HostRefused(
             f"nova-compute of host {host} is enabled, and during the repair the scheduler would take it for "

@@ -5,6 +5,12 @@ For each group of the query and each tree, the explanation starts with a set of 
 the providers of the tree and those that share with it. A group with a suffix has one set for all its classes,
 because one provider must give everything. Each constraint removes providers from the sets, as the engine
 (osc_placement/candidates/match.py) would; a tree fails at the constraint that empties a set.
+
+The constraints are in the order of nova's scheduler, whose filters come before the amounts of a flavor:
+
+1. where the request may go: the aggregates, such as those of a zone or a project, and the tree;
+2. what has to be there: traits of the root, and resource classes and traits of the groups;
+3. how much of it: the amounts of the groups.
 """
 
 from __future__ import annotations
@@ -50,8 +56,8 @@ class Scope:
 class Constraint:
     """One condition of a query.
 
-    ``add`` adds it to those that apply. ``shortage`` describes, with the sets before, what is missing if that
-    empties a set, and ``standing`` what there is if it does not.
+    ``add`` adds it to those that apply. ``shortage`` describes, with what was in the sets that this empties,
+    what is missing, and ``standing`` what there is if it empties none.
     """
 
     text: str
@@ -89,13 +95,13 @@ def explain_cloud(
     """
     left = [cloud.snapshot.slot_by_uuid[root.uuid] for root in cloud.roots]
     steps = [Step("", "all trees", 0, len(left))]
-    for title, scope, constraints in _constraints(cloud, request, labels):
-        for constraint in constraints:
-            scope = constraint.add(scope)
-            sets_at = _Sets(cloud, scope).at
-            kept = [root for root in left if all(sets_at(root).values())]
-            steps.append(Step(title, constraint.text, len(left) - len(kept), len(kept)))
-            left = kept
+    scopes, constraints = _order_constraints(cloud, request, labels)
+    for place, constraint in constraints:
+        scope = scopes[place] = constraint.add(scopes[place])
+        sets_at = _Sets(cloud, scope).at
+        kept = [root for root in left if all(sets_at(root).values())]
+        steps.append(Step(scope.group.suffix, constraint.text, len(left) - len(kept), len(kept)))
+        left = kept
     return steps, frozenset(cloud.nodes[slot].uuid for slot in left)
 
 
@@ -112,26 +118,34 @@ def explain_tree(
         return {key: [node for node in ordered if node.uuid in found] for key, found in uuids.items()}
 
     verdicts = []
-    for title, scope, constraints in _constraints(cloud, request, labels):
-        sets = find_sets(scope)
-        for constraint in constraints:
-            narrower = constraint.add(scope)
-            narrowed = find_sets(narrower)
-            met = all(narrowed.values())
-            detail = constraint.standing(narrowed) if met else constraint.shortage(sets)
-            verdicts.append(Verdict(title, constraint.text, met, detail))
-            if met:
-                scope, sets = narrower, narrowed
+    scopes, constraints = _order_constraints(cloud, request, labels)
+    known = [find_sets(scope) for scope in scopes]
+    for place, constraint in constraints:
+        narrower = constraint.add(scopes[place])
+        narrowed = find_sets(narrower)
+        emptied = {key: nodes for key, nodes in known[place].items() if not narrowed[key]}
+        met = not emptied
+        detail = constraint.standing(narrowed) if met else constraint.shortage(emptied)
+        verdicts.append(Verdict(narrower.group.suffix, constraint.text, met, detail))
+        if met:
+            scopes[place], known[place] = narrower, narrowed
     return verdicts
 
 
 class _Sets:
-    """The providers by resource class that the conditions of a scope leave at an anchor."""
+    """The providers by resource class that the conditions of a scope leave at an anchor.
+
+    As long as no condition asks for a class, its set has the providers that have it; if there is none at the
+    anchor, it has all of them.
+    """
 
     def __init__(self, cloud: CloudView, scope: Scope) -> None:
-        self._snapshot = cloud.snapshot
+        snapshot = cloud.snapshot
+        self._snapshot = snapshot
         self._scope = scope
-        self._admitted = Admitted(cloud.snapshot, make_plan(cloud.snapshot, scope.group))
+        self._admitted = Admitted(snapshot, make_plan(snapshot, scope.group))
+        free = replace(scope.group, traits=Traits(), membership=Membership())
+        self._reached = Admitted(snapshot, make_plan(snapshot, free))
 
     def at(self, root: int) -> Mapping[str, Sequence[int]]:
         """Return the slots of the sets; if one of several conditions is not met together, all are empty."""
@@ -141,7 +155,7 @@ class _Sets:
             return {ONE: [slot for slot in slots if slot == root]}
         sets: dict[str, Sequence[int]] = {}
         for key in (ONE,) if scope.group.one_provider else scope.classes:
-            tests = [test for name, test in scope.tests if key in (ONE, name)]
+            tests = [test for name, test in scope.tests if key in (ONE, name)] or [self._has(key, root)]
             sets[key] = [slot for slot in slots if all(test(snapshot.nodes[slot]) for test in tests)]
         found = {slot for chosen in sets.values() for slot in chosen}
         is_met = have_together(snapshot, list(found), scope.group.traits)
@@ -149,26 +163,48 @@ class _Sets:
             is_met = False
         return sets if is_met else dict.fromkeys(sets, ())
 
+    def _has(self, key: str, root: int) -> Callable[[Node], bool]:
+        """Return a test for the classes of a set, which every provider passes if none at the anchor does."""
+        names = self._scope.classes if key == ONE else (key,)
 
-def _constraints(
+        def holds(node: Node) -> bool:
+            return all(name in node.stocks for name in names)
+
+        nodes = self._snapshot.nodes
+        return holds if any(holds(nodes[slot]) for slot in self._reached.at(root)) else lambda _node: True
+
+
+def _order_constraints(
     cloud: CloudView, request: CandidateRequest, labels: Labels
-) -> Iterator[tuple[str, Scope, Iterator[Constraint]]]:
-    """Yield the title of each group, with its scope before any constraint and its constraints in order.
+) -> tuple[list[Scope], list[tuple[int, Constraint]]]:
+    """Return the scopes of the root and of each group, and the constraints, each with the place of its scope.
 
-    The first is that of the root.
+    The scopes are those before any constraint.
     """
-    yield "root", Scope(Group("root"), is_root=True), _trait_constraints(request.root, labels.root)
-    for group in request.groups:
-        yield (
-            group.suffix,
-            Scope(Group(group.suffix), tuple(group.resources)),
-            _of_group(cloud, request, group, labels),
+    scopes = [Scope(Group("root"), is_root=True)]
+    where: list[tuple[int, Constraint]] = []
+    what = [(0, each) for each in _trait_constraints(request.root, labels.root)]
+    amounts = []
+    for place, group in enumerate(request.groups, start=1):
+        scopes.append(Scope(Group(group.suffix), tuple(group.resources)))
+        where += [(place, each) for each in _place_constraints(cloud, group, labels)]
+        asked = [_resource_constraints(group, name, amount) for name, amount in group.resources.items()]
+        what += [(place, has) for has, *_ in asked]
+        what += [(place, each) for each in _trait_constraints(group.traits)]
+        amounts += [(place, each) for _, *others in asked for each in others]
+    if len(request.groups) == 1 and cloud.snapshot.sharing:
+        # a candidate has something from the tree itself, not only what is shared
+        own = Constraint(
+            "not from sharing providers alone",
+            lambda scope: replace(scope, is_own=True),
+            lambda sets: f"everything is shared by {_names(sets)}",
         )
+        amounts.append((1, own))
+    return scopes, [*where, *what, *amounts]
 
 
-def _of_group(
-    cloud: CloudView, request: CandidateRequest, group: Group, labels: Labels
-) -> Iterator[Constraint]:
+def _place_constraints(cloud: CloudView, group: Group, labels: Labels) -> Iterator[Constraint]:
+    yield from _aggregate_constraints(group.membership, _NO_LABELS if group.suffix else labels)
     if (uuid := group.in_tree) is not None:
         name = printable(cloud.root_of(uuid).name) if uuid in cloud.records else uuid
         yield Constraint(
@@ -176,20 +212,10 @@ def _of_group(
             lambda scope: replace(scope, group=replace(scope.group, in_tree=uuid)),
             lambda _sets: "another tree",
         )
-    for name, amount in group.resources.items():
-        yield from _resource_constraints(group, name, amount)
-    yield from _trait_constraints(group.traits)
-    yield from _aggregate_constraints(group.membership, _NO_LABELS if group.suffix else labels)
-    if len(request.groups) == 1 and cloud.snapshot.sharing:
-        # a candidate has something from the tree itself, not only what is shared
-        yield Constraint(
-            "not from sharing providers alone",
-            lambda scope: replace(scope, is_own=True),
-            lambda sets: f"everything is shared by {_names(sets)}",
-        )
 
 
-def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Constraint]:
+def _resource_constraints(group: Group, name: str, amount: int) -> tuple[Constraint, Constraint, Constraint]:
+    """Return the constraints that there is a class, that the amount is in its units, and that it is free."""
     key = ONE if group.one_provider else name
 
     def test(condition: Callable[[Stock], bool]) -> Callable[[Scope], Scope]:
@@ -199,16 +225,22 @@ def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Cons
         return lambda scope: replace(scope, tests=(*scope.tests, (name, holds)))
 
     def shortage(sets: Sets) -> str:
-        return describe_shortage(sets[key], name, amount)
+        if text := describe_shortage(sets[key], name, amount):
+            return text
+        # those that have a required trait have too little, and the others do not count without it
+        fitting = [node for node in sets[key] if name in node.stocks and node.stocks[name].fits(amount)]
+        return f"a required trait is missing from {_names({key: fitting})}"
 
     def free(sets: Sets) -> str:
         node = max(sets[key], key=lambda node: node.stocks[name].free)
         return f"{node.stocks[name].free} free on {printable(node.name)}"
 
-    yield Constraint(f"has {name}", test(lambda _stock: True), shortage)
     units = test(lambda stock: stock.inventory.fits_unit(amount))
-    yield Constraint(f"{name}={amount}: min_unit, max_unit, step_size", units, shortage)
-    yield Constraint(f"{name}={amount}: free", test(lambda stock: amount <= stock.free), shortage, free)
+    return (
+        Constraint(f"has {name}", test(lambda _stock: True), shortage),
+        Constraint(f"{name}={amount}: min_unit, max_unit, step_size", units, shortage),
+        Constraint(f"{name}={amount}: free", test(lambda stock: amount <= stock.free), shortage, free),
+    )
 
 
 #: the filter that asks for a condition, by whether it requires or forbids, and the names in it
@@ -266,8 +298,13 @@ def _names(sets: Sets) -> str:
     return ", ".join(names) if len(names) <= 2 else f"each of {len(names)} providers"
 
 
-def describe_shortage(nodes: Iterable[Node], resource_class: str, amount: int) -> str:
-    """Describe what the closest of the providers lacks; empty if one of them can give the amount."""
+def describe_shortage(
+    nodes: Iterable[Node], resource_class: str, amount: int, alike: Mapping[str, int] | None = None
+) -> str:
+    """Describe what the closest of the providers lacks; empty if one of them can give the amount.
+
+    :param alike: by UUID, the number of providers for which one of them stands; None means one each
+    """
     offers = [(node, node.stocks[resource_class]) for node in nodes if resource_class in node.stocks]
     if any(stock.fits(amount) for _, stock in offers):
         return ""
@@ -286,7 +323,7 @@ def describe_shortage(nodes: Iterable[Node], resource_class: str, amount: int) -
             problem = f"max_unit {limits.max_unit}, {amount - limits.max_unit} too much"
         else:
             problem = f"step_size {limits.step_size}"
-    others = len(in_units or offers)
+    others = sum((alike or {}).get(node.uuid, 1) for node, _ in in_units or offers)
     where = f" on {printable(node.name)}, the closest of {others}" if others > 1 else ""
     return f"{resource_class}: {amount} asked, {problem}{where}"
 

@@ -8,14 +8,17 @@ member; so a rack does not take the storage with it that it shares with others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.candidates.headroom import Headroom, Outcome, Unplaced
+from osc_placement.candidates.headroom import Headroom, Outcome, Rules, Unplaced
+from osc_placement.candidates.nova_filters import Asked, Refused, State, list_applied
+from osc_placement.candidates.query import Membership
+from osc_placement.model import NOVA_TYPES
 
 FITS: Final = "fits"
 NOT_FOUND: Final = "not found"
@@ -53,6 +56,59 @@ class Judged:
     hosts: int
     consumers: int
     outcome: Outcome
+
+
+class FilteredRules:
+    """The rules of each consumer, with what the filters of nova's scheduler ask for.
+
+    What a consumer asked for is told by its project and by its present hosts; ``ask`` returns the answers of
+    the filters for a project, for traits of these hosts and for aggregates of them. A consumer that is not
+    nova's is not filtered, and one that a filter refuses has no place.
+
+    :ivar asked: the answers so far
+    """
+
+    def __init__(
+        self,
+        cloud: CloudView,
+        consumers: Iterable[Consumer],
+        rules: Rules,
+        ask: Callable[[str | None, frozenset[str], frozenset[str]], Iterable[Asked]],
+    ) -> None:
+        self.asked: set[Asked] = set()
+        self._cloud = cloud
+        self._consumers = {consumer.uuid: consumer for consumer in consumers}
+        self._rules = rules
+        self._ask = ask
+        self._known: dict[tuple[str | None, frozenset[str], frozenset[str]], Rules] = {}
+
+    def __call__(self, consumer: str) -> Rules:
+        """Return the rules of a consumer."""
+        one = self._consumers[consumer]
+        if one.consumer_type is not None and one.consumer_type not in NOVA_TYPES:
+            return self._rules
+        cloud = self._cloud
+        held = [cloud.node(uuid) for uuid in one.allocations if uuid in cloud.records]
+        roots = [cloud.root_of(node.uuid) for node in held if not node.shares]
+        traits = frozenset[str]().union(*(node.traits for node in (*held, *roots)))
+        aggregates = frozenset[str]().union(*(root.aggregates for root in roots))
+        key = one.project_id, traits, aggregates
+        if key not in self._known:
+            self._known[key] = self._filter(*key)
+        return self._known[key]
+
+    def _filter(self, project: str | None, traits: frozenset[str], aggregates: frozenset[str]) -> Rules:
+        try:
+            asked = list(self._ask(project, traits, aggregates))
+        except Refused as error:
+            # there is no host in one of no aggregates
+            nowhere = Membership((frozenset(),))
+            asked = [Asked(error.name, State.APPLIED, error.reason, membership=nowhere)]
+        self.asked.update(asked)
+        root, membership = self._rules.traits, self._rules.membership
+        for one in list_applied(asked):
+            root, membership = root.plus(one.root), membership.plus(one.membership)
+        return replace(self._rules, traits=root, membership=membership)
 
 
 def domain_of_tree(cloud: CloudView, uuid: str) -> Domain:
@@ -182,7 +238,9 @@ def format_amounts(amounts: Mapping[str, int]) -> str:
 def describe_reason(unplaced: Unplaced) -> str:
     """Describe what a consumer without a place lacks."""
     shortage = unplaced.shortage
-    if unplaced.despite_traits is not None:
+    if unplaced.is_cut and shortage.resource_class is None:
+        text = "its groups have too many combinations to tell whether a host has room"
+    elif unplaced.despite_traits is not None:
         text = f"no room but on hosts with other traits, as {unplaced.despite_traits.name}"
     elif not unplaced.hosts:
         text = "no other host meets the conditions"

@@ -9,6 +9,8 @@ command needs it. No configuration is global to the process: a conf is an argume
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import os
 from typing import TYPE_CHECKING, Final
@@ -17,6 +19,8 @@ from oslo_config import cfg
 from oslo_log import log as oslo_log
 from oslo_middleware import cors, http_proxy_to_wsgi
 from oslo_policy import opts as policy_opts
+
+from osc_placement.package import explain_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,8 +88,7 @@ DATABASE_OPTS = [
     cfg.IntOpt(
         "max_retries",
         default=10,
-        help="Attempts to connect at start. Without effect: while there is no connection, requests are "
-        "answered with 503.",
+        help="Attempts to connect at start. Without effect: see write_patience.",
     ),
     cfg.IntOpt("retry_interval", default=10, help="Seconds between those attempts. Without effect."),
     cfg.IntOpt("max_overflow", help="Connections a process may open beyond max_pool_size, at need."),
@@ -100,6 +103,14 @@ DATABASE_OPTS = [
         help="Add the Python call stack to statements as a comment. Without effect.",
     ),
     cfg.IntOpt("pool_timeout", help="Seconds a request waits for a free connection."),
+    cfg.IntOpt(
+        "write_patience",
+        default=15,
+        min=0,
+        help="Seconds for which a write is tried again while the database cannot be reached, before it is "
+        "answered with 503: nova does not repeat those that free what an instance held. Half of the threads "
+        "of a process wait so at most. openstack-placement has no such option.",
+    ),
     cfg.BoolOpt(
         "sync_on_startup",
         default=False,
@@ -108,9 +119,8 @@ DATABASE_OPTS = [
     cfg.BoolOpt(
         "other_programs_write",
         default=False,
-        help="Compare the whole database at each check for changes, because other programs than this server "
-        "write to it, such as openstack-placement. If false, the first change of another program may be seen "
-        "some seconds late; then each check compares, until nothing has come from others for ten minutes. "
+        help="Read the whole database at each check for changes, because other programs than this server "
+        "write to it, such as openstack-placement. If false, their changes are seen some seconds late. "
         "openstack-placement has no such option.",
     ),
 ]
@@ -318,18 +328,32 @@ def parse(
     directory = named_config_dir()
     if config_files is None and directory:
         config_files = [os.path.join(directory, CONFIG_FILE)]
-    conf(
-        [f"--config-dir={path}" for path in config_dirs or ()],
-        project=PROJECT,
-        # the default is the name of the WSGI container, whose own configuration file would be read
-        prog="placement-server",
-        default_config_files=None if config_files is None else list(config_files),
-        default_config_dirs=None if config_dirs is None else list(config_dirs),
-    )
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            conf(
+                [f"--config-dir={path}" for path in config_dirs or ()],
+                project=PROJECT,
+                # the default is the name of the WSGI container, whose own configuration file would be read
+                prog="placement-server",
+                default_config_files=None if config_files is None else list(config_files),
+                default_config_dirs=None if config_dirs is None else list(config_dirs),
+            )
+    except SystemExit as error:
+        # so oslo.config refuses a value of an option that command lines have too
+        told = printed.getvalue().strip().removeprefix("argument --")
+        files = " or ".join(config_files or (CONFIG_FILE,))
+        raise cfg.ConfigFileValueError(f"{told}, in [DEFAULT] of {files}") from error
     # oslo.config validates a value only when it is read
+    problems = []
     for group, opts in _OWN_OPTS.items():
         for opt in opts:
-            conf[group.name][opt.dest]
+            try:
+                conf[group.name][opt.dest]
+            except ValueError as error:
+                problems.append(explain_setting(error, f" in [{group.name}]"))
+    if problems:
+        raise cfg.ConfigFileValueError("; ".join(problems))
 
 
 def named_config_dir() -> str:

@@ -6,10 +6,12 @@ No engine, rule or cache is global to the process: each belongs to one applicati
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import re
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -29,7 +31,7 @@ from osc_placement.server.db.engine import Database
 from osc_placement.server.policy import Policy
 from osc_placement.server.process.cloud_metrics import CloudMetrics
 from osc_placement.server.process.flavors import FlavorsFile
-from osc_placement.server.process.health import Health
+from osc_placement.server.process.health import Health, Patience
 from osc_placement.server.process.limits import LARGEST_BODY
 from osc_placement.server.process.metrics import Metrics
 from osc_placement.server.snapshot.current import Current
@@ -58,9 +60,16 @@ def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplicatio
     :param project_name: accepted because openstack-placement's ``loadapp`` does, and ignored as there
     """
     database = Database.from_conf(conf)
+    atexit.register(_dispose, weakref.ref(database))
     if conf.placement_database.sync_on_startup:
         upgrade.upgrade(database)
     return make_application(conf, database)
+
+
+def _dispose(reference: weakref.ref[Database]) -> None:
+    """Close the connections of a process that ends."""
+    if (database := reference()) is not None:
+        database.dispose()
 
 
 def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
@@ -99,7 +108,15 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
         read_flavors=read_flavors if conf.metrics.flavors_file else None,
     )
     service = http.Service(
-        conf, database, Policy(conf), current, ClaimQueue(database), health, metrics, cloud
+        conf,
+        database,
+        Policy(conf),
+        current,
+        ClaimQueue(database),
+        health,
+        Patience(conf.placement_database.write_patience),
+        metrics,
+        cloud,
     )
     # the paths that need no token; the root may be written without its slash
     public = {"", *(path for path, methods in routes.ROUTES.items() if routes.is_public(methods))}
@@ -186,6 +203,8 @@ class Negotiation:
             return body
 
 
+#: the methods of requests that change nothing
+_READING = ("GET", "HEAD", "OPTIONS")
 _VERSIONS = {str(version): version for version in microversion.ALL}
 #: the versions by the headers that nearly all clients send
 _USUAL = {f"{http.SERVICE_TYPE} {text}": version for text, version in _VERSIONS.items()}
@@ -260,10 +279,22 @@ class Dispatcher:
             http.require_json(web)
         if endpoint.gives_json:
             http.require_json_accepted(web)
-        if endpoint.needs_database:
-            self._service.health.get_ready()
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
-        return endpoint.handler(request)
+
+        def answer() -> Any:
+            if endpoint.needs_database:
+                self._service.health.get_ready()
+            return endpoint.handler(request)
+
+        try:
+            if web.method in _READING:
+                return answer()
+            return self._service.patience.repeat(answer, environ)
+        except errors.Unstorable as error:
+            if path.isascii():
+                raise
+            # the names that paths contain are ASCII
+            raise errors.PathNotFound from error
 
 
 def _check_size(length: int) -> None:

@@ -28,10 +28,12 @@
     │   ├── BadContentHeaders           without "vary"
     │   ├── TreeRefused
     │   ├── ReservedTooLarge
+    │   ├── SearchCut                   with code placement.allocation_candidates.search_cut
     │   ├── StandardIsFixed
     │   └── Unstorable
     ├── Unavailable                     503
     │   ├── DatabaseUnavailable
+    │   │   └── OutcomeUnknown
     │   ├── DatabaseFull
     │   ├── DatabaseReadOnly
     │   ├── SchemaUnfit
@@ -278,6 +280,22 @@ class ReservedTooLarge(Invalid):
         )
 
 
+class SearchCut(Invalid):
+    """A search for candidates took too much work before it found one; there may be one.
+
+    This is no `Unavailable`: the same request would take the same work again.
+    """
+
+    code = codes.SEARCH_CUT
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The search for allocation candidates was cut before it found one, as the groups can be "
+            "combined in too many ways: whether there is a candidate is not known. Ask for fewer groups, or "
+            "narrow them with required, member_of or in_tree."
+        )
+
+
 class StandardIsFixed(Invalid):
     """A standard trait or resource class can be neither renamed nor deleted."""
 
@@ -313,10 +331,19 @@ class Unavailable(PlacementError):
 
 
 class DatabaseUnavailable(Unavailable):
-    """There is no usable connection to the database."""
+    """There is no usable connection to the database, so nothing was changed."""
+
+    def __init__(self, message: str = "The database cannot be reached. Please retry your request.") -> None:
+        super().__init__(message)
+
+
+class OutcomeUnknown(DatabaseUnavailable):
+    """The connection to the database broke at the commit, so everything was changed, or nothing."""
 
     def __init__(self) -> None:
-        super().__init__("The database cannot be reached. Please retry your request.")
+        super().__init__(
+            "The database was lost while it stored the change, which may be in effect. Read before you retry."
+        )
 
 
 class DatabaseFull(Unavailable):

@@ -88,6 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
         ("version", "Print the version of the schema."),
         ("stamp", "Record a version of the schema without changing the tables."),
         ("online_data_migrations", "Repair rows that old releases wrote."),
+        ("refresh", "Have all servers read the database anew, after it was changed by hand."),
     ):
         action = _add(actions, name, _manage_database, text)
         action.set_defaults(action=name)
@@ -125,12 +126,11 @@ def _add_serve(commands: Subparsers) -> None:
         "serve",
         _serve,
         "Serve the placement API. Without arguments: on loopback, without authentication, on a SQLite "
-        "database in the working directory, which is made at need.",
+        "database in the working directory, which is made at need. If a service manager passes a listening "
+        "socket (LISTEN_FDS), it is used, without --host and --port.",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument(
-        "--port", type=int, default=8778, help="port to listen on; 0 takes a free one (default: %(default)s)"
-    )
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on; 0 takes a free one (default: 8778)")
     parser.add_argument(
         "--workers", type=_positive, default=2, help="worker processes (default: %(default)s)"
     )
@@ -437,7 +437,7 @@ def _print_shadow_report(options: argparse.Namespace) -> int:
 def _manage_database(options: argparse.Namespace) -> int:
     """Carry out a command about the database, which is that of the last word of the command line."""
     from osc_placement.server import data_migrations, upgrade_check
-    from osc_placement.server.db import upgrade
+    from osc_placement.server.db import upgrade, writers
     from osc_placement.server.process import opening
 
     conf = opening.read_configuration(_sources(options))
@@ -453,6 +453,14 @@ def _manage_database(options: argparse.Namespace) -> int:
                 upgrade.stamp(database, options.version)
             case "online_data_migrations":
                 status = data_migrations.run(conf, database, max_count=options.max_count)
+            case "refresh":
+                upgrade.use_own(database)
+                if not database.records_changes:
+                    raise opening.CannotRun(
+                        "There is nothing to do: without the tables of our own, which 'placement-server db "
+                        "sync' makes, servers read the database anew with each request"
+                    )
+                database.write(writers.record, everything=True)
             case "check":
                 status = upgrade_check.run(conf, database, as_json=options.json)
     return status

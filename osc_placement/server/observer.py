@@ -29,7 +29,7 @@ class Observer:
         """Note that the snapshot was read from the database: all of it, or the changes."""
 
     def compared(self, *, differs: bool) -> None:
-        """Note a comparison of the snapshot with the whole database, and whether another program wrote."""
+        """Note a comparison of a part of the snapshot, and whether another program was found to write."""
 
     def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
         """Note connections of a pool that were opened or taken; if negative, closed or returned."""

@@ -51,8 +51,8 @@ def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     is_policy_json = False
     if policy is not None:
         with open(policy, encoding="utf-8") as file, contextlib.suppress(ValueError):
-            json.load(file)
-            is_policy_json = True
+            # an empty object is YAML as well, and has nothing to convert
+            is_policy_json = json.load(file) != {}
     results = [
         _make_result(
             "Missing Root Provider IDs",

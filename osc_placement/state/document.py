@@ -8,27 +8,36 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import EllipsisType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from osc_placement.api.names import suggest, suggest_provider
-from osc_placement.batch.plan import ProviderState
-from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory, canonical_uuid, is_uuid
-from osc_placement.state.node import InvalidDocument, Node, Path
+from osc_placement.batch.plan import Facet, ProviderState
+from osc_placement.model import (
+    CUSTOM_PREFIX,
+    INVENTORY_FIELDS,
+    MAX_AMOUNT,
+    Inventory,
+    canonical_uuid,
+    is_uuid,
+)
+from osc_placement.state.node import MOST_MISTAKES, InvalidDocument, Node, format_path, read_field
+from osc_placement.syntax import NAME
 
 #: the version of the file format
 FORMAT: Final = 1
 #: the prefix of top-level keys that are ignored; they hold the anchors to which other keys refer
 SCRATCH_PREFIX: Final = "x-"
 
-_SECTIONS: Final = ("version", "resource_classes", "traits", "providers", "allocations")
+_LISTS: Final = ("resource_classes", "traits", "providers", "allocations")
+_SECTIONS: Final = ("version", *_LISTS)
 _PROVIDER_KEYS: Final = ("name", "uuid", "parent", "aggregates", "traits", "inventories")
 _CONSUMER_KEYS: Final = ("consumer", "project", "user", "type", "resources")
 _LONGEST_PROVIDER_NAME: Final = 200
 
-Value = TypeVar("Value")
 #: the name of each provider in the file, by its name and by its UUID
 References = Mapping[str, str]
 
@@ -72,58 +81,78 @@ class Document:
 
 
 def parse_document(data: object) -> Document:
-    """Read and check plain data; raise InvalidDocument if it breaks a rule."""
-    sections = {key: node for key, node in Node(data).entries().items() if not key.startswith(SCRATCH_PREFIX)}
-    Node(dict.fromkeys(sections)).fields(_SECTIONS)
-    _check_version(sections)
-    providers = _parse_each(sections, "providers", _parse_provider)
-    references = index_providers(providers)
-    resource_classes = _parse_each(sections, "resource_classes", _parse_custom_name)
-    traits = _parse_each(sections, "traits", _parse_custom_name)
-    providers = tuple(
-        replace(entry, parent=_resolve(entry.parent, references, ("providers", position, "parent")))
-        if isinstance(entry.parent, str)
-        else entry
-        for position, entry in enumerate(providers)
-    )
-    _check_cycles(providers)
-    document = Document(
-        resource_classes=resource_classes,
-        traits=traits,
-        providers=providers,
-        consumers=_parse_each(
-            sections,
-            "allocations",
-            lambda node: _parse_consumer(node, lambda text, path: _resolve(text, references, path)),
-        ),
-        sections=frozenset(sections),
-    )
-    known_traits, known_classes = frozenset(traits), frozenset(resource_classes)
-    for position, entry in enumerate(providers):
-        above = ("providers", position)
-        _check_custom(entry.state.traits, known_traits, (*above, "traits"))
-        _check_custom(entry.state.inventories, known_classes, (*above, "inventories"))
-    _check_once("allocations", "consumer", [entry.uuid for entry in document.consumers])
-    inventories = {entry.name: entry.state.inventories for entry in providers}
-    for position, consumer in enumerate(document.consumers):
-        for provider, amounts in consumer.resources.items():
-            missing = sorted(set(amounts) - set(inventories[provider] or amounts))
-            if missing:
-                place: Path = ("allocations", position, "resources", provider)
-                raise InvalidDocument(place, f"the provider has no inventory of {missing[0]} in this file")
+    """Read and check plain data; raise InvalidDocument, which has all mistakes, if it breaks a rule.
+
+    Mistakes of the sections themselves are told alone, as many others would follow from them. What cannot be
+    read gets a substitute, so that nothing that refers to it is taken for a mistake too.
+    """
+    root = Node(data)
+    sections = root.attempt(_read_sections, dict[str, Node]())
+    root.finish()
+    document = _parse_sections(sections, root.mistakes)
+    root.finish()
     return document
+
+
+def _read_sections(root: Node) -> dict[str, Node]:
+    sections = {key: node for key, node in root.entries().items() if not key.startswith(SCRATCH_PREFIX)}
+    Node(dict.fromkeys(sections), mistakes=root.mistakes).fields(_SECTIONS)
+    _check_version(sections)
+    for section, node in sections.items():
+        if section in _LISTS:
+            node.attempt(Node.items, ())
+    return sections
 
 
 def _check_version(sections: Mapping[str, Node]) -> None:
     version = sections.get("version")
     if version and version.value != FORMAT:
-        version.fail(f"must be {FORMAT}, not {version.value!r}")
+        version.note(f"must be {FORMAT}, not {version.value!r}")
 
 
-def _parse_each(
-    sections: Mapping[str, Node], section: str, parse: Callable[[Node], Value]
-) -> tuple[Value, ...]:
-    return tuple(parse(node) for node in sections[section].items()) if section in sections else ()
+def _parse_sections(sections: Mapping[str, Node], mistakes: list[InvalidDocument]) -> Document:
+    classes, traits, items, claims = (sections.get(section, Node([])) for section in _LISTS)
+    resource_classes = tuple(classes.each(_parse_custom_name))
+    custom_traits = tuple(traits.each(_parse_custom_name))
+    providers = [
+        item.attempt(_parse_provider, ProviderEntry(_name_unreadable(item))) for item in items.items()
+    ]
+    mistakes += _find_repeated("providers", "uuid", [entry.uuid for entry in providers])
+    mistakes += _find_repeated("providers", "name", [entry.name for entry in providers])
+    references = index_providers(providers)
+    for position, entry in enumerate(providers):
+        if isinstance(entry.parent, str):
+            place = Node(None, ("providers", position, "parent"), mistakes)
+            name = _resolve(references, entry.parent, place)
+            providers[position] = replace(entry, parent=... if name is None else name)
+    mistakes += _find_circles(providers)
+    _note_unlisted(providers, "traits", "traits", custom_traits, mistakes)
+    _note_unlisted(providers, "inventories", "resource_classes", resource_classes, mistakes)
+    consumers = [
+        item.attempt(partial(_parse_consumer, resolve=partial(_resolve, references)), None)
+        for item in claims.items()
+    ]
+    uuids = [consumer.uuid if consumer else None for consumer in consumers]
+    mistakes += _find_repeated("allocations", "consumer", uuids)
+    inventories = {entry.name: entry.state.inventories for entry in providers}
+    for position, consumer in enumerate(consumers):
+        for provider, amounts in (consumer.resources if consumer else {}).items():
+            place = Node(None, ("allocations", position, "resources", provider), mistakes)
+            for name in sorted(set(amounts) - set(inventories[provider] or amounts)):
+                place.note(f"the provider has no inventory of {name} in this file")
+    return Document(
+        resource_classes=resource_classes,
+        traits=custom_traits,
+        providers=tuple(providers),
+        consumers=tuple(consumer for consumer in consumers if consumer),
+        sections=frozenset(sections),
+    )
+
+
+def _name_unreadable(item: Node) -> str:
+    """Return a name for an entry that cannot be read: one to which others may refer, or that of no other."""
+    name = item.value.get("name") if isinstance(item.value, dict) else item.value
+    return name if isinstance(name, str) else format_path(item.path)
 
 
 def _parse_custom_name(node: Node) -> str:
@@ -135,147 +164,169 @@ def _parse_custom_name(node: Node) -> str:
 
 def _parse_provider(node: Node) -> ProviderEntry:
     fields = node.fields(_PROVIDER_KEYS, required=("name",))
-    parent: str | EllipsisType | None = ...
-    if "parent" in fields:
-        parent = None if fields["parent"].value is None else fields["parent"].text()
     return ProviderEntry(
-        name=fields["name"].text(longest=_LONGEST_PROVIDER_NAME),
-        uuid=_parse_given(fields, "uuid", Node.uuid),
-        parent=parent,
+        name=read_field(
+            fields, "name", partial(Node.text, longest=_LONGEST_PROVIDER_NAME), _name_unreadable(node)
+        ),
+        uuid=read_field(fields, "uuid", Node.uuid, None),
+        parent=read_field(fields, "parent", lambda place: None if place.value is None else place.text(), ...),
         state=ProviderState(
-            inventories=_parse_given(
-                fields,
-                "inventories",
-                lambda node: {name: _parse_inventory(each) for name, each in _by_name(node).items()},
-            ),
-            traits=_parse_given(fields, "traits", lambda items: _parse_set(items, Node.name)),
-            aggregates=_parse_given(fields, "aggregates", lambda items: _parse_set(items, Node.uuid)),
+            inventories=read_field(fields, "inventories", _parse_inventories, None),
+            traits=read_field(fields, "traits", lambda items: frozenset(items.each(Node.name)), None),
+            aggregates=read_field(fields, "aggregates", lambda items: frozenset(items.each(Node.uuid)), None),
         ),
     )
 
 
-def _parse_given(fields: Mapping[str, Node], key: str, parse: Callable[[Node], Value]) -> Value | None:
-    return parse(fields[key]) if key in fields else None
-
-
-def _parse_set(node: Node, parse: Callable[[Node], str]) -> frozenset[str]:
-    return frozenset(parse(item) for item in node.items())
-
-
 def _by_name(node: Node) -> dict[str, Node]:
-    return {Node(key, value.path).name(): value for key, value in node.entries().items()}
+    """Return the entries of a mapping whose keys are names; note the other keys."""
+    entries = node.entries()
+    for key in [key for key in entries if not NAME.fullmatch(key)]:
+        Node(key, entries.pop(key).path, node.mistakes).attempt(Node.name, None)
+    return entries
+
+
+def _parse_inventories(node: Node) -> dict[str, Inventory]:
+    # the amounts of an inventory that cannot be read are unknown, but the class is there
+    return {name: each.attempt(_parse_inventory, Inventory(1)) for name, each in _by_name(node).items()}
 
 
 def _parse_inventory(node: Node) -> Inventory:
     fields = node.fields(INVENTORY_FIELDS, required=("total",))
-    values: dict[str, Any] = {
-        key: value.ratio() if key == "allocation_ratio" else value.amount(smallest=int(key != "reserved"))
-        for key, value in fields.items()
-    }
-    inventory = Inventory(**values)
+    values: dict[str, Any] = {}
+    for key, field_ in fields.items():
+        smallest = int(key != "reserved")
+        read = Node.ratio if key == "allocation_ratio" else partial(Node.amount, smallest=smallest)
+        if (value := field_.attempt(read, None)) is not None:
+            values[key] = value
+    inventory = Inventory(**{"total": MAX_AMOUNT, **values})
     if inventory.reserved > inventory.total:
-        fields["reserved"].fail(f"must be at most the total, which is {inventory.total}")
+        fields["reserved"].note(f"must be at most the total, which is {inventory.total}")
     return inventory
 
 
 def _parse_consumer(
-    node: Node, resolve: Callable[[str, Path], str], *, may_be_empty: bool = False
+    node: Node, *, resolve: Callable[[str, Node], str | None], may_be_empty: bool = False
 ) -> ConsumerEntry:
     fields = node.fields(_CONSUMER_KEYS, required=("consumer", "project", "user", "resources"))
     resources: dict[str, Mapping[str, int]] = {}
-    for text, amounts in fields["resources"].entries().items():
-        provider = resolve(text, amounts.path)
+    given = read_field(fields, "resources", Node.entries, None)
+    for text, amounts in (given or {}).items():
+        provider = resolve(text, amounts)
         if provider in resources:
-            amounts.fail(f"the provider {provider!r} is there by its name and by its UUID")
-        resources[provider] = {name: amount.amount(smallest=1) for name, amount in _by_name(amounts).items()}
-        if not resources[provider]:
-            amounts.fail("must name at least one resource class")
-    if not (resources or may_be_empty):
-        fields["resources"].fail("must name at least one provider")
+            amounts.note(f"the provider {provider!r} is there by its name and by its UUID")
+        elif provider is not None:
+            resources[provider] = amounts.attempt(parse_amounts, {})
+    if given == {} and not may_be_empty:
+        fields["resources"].note("must name at least one provider")
     return ConsumerEntry(
-        uuid=fields["consumer"].uuid(),
-        project=fields["project"].text(),
-        user=fields["user"].text(),
-        type=_parse_given(fields, "type", Node.name),
+        uuid=read_field(fields, "consumer", Node.uuid, format_path(node.path)),
+        project=read_field(fields, "project", Node.text, ""),
+        user=read_field(fields, "user", Node.text, ""),
+        type=read_field(fields, "type", Node.name, None),
         resources=resources,
     )
+
+
+def parse_amounts(node: Node) -> dict[str, int]:
+    """Read amounts by resource class."""
+    amounts = {
+        name: each.attempt(partial(Node.amount, smallest=1), 1) for name, each in _by_name(node).items()
+    }
+    if not node.value:
+        node.fail("must name at least one resource class")
+    return amounts
 
 
 def parse_consumers(data: object) -> tuple[ConsumerEntry, ...]:
     """Read the ``allocations`` of a file that has nothing else; its providers need not be in it.
 
-    A consumer whose ``resources`` are empty is to have none.
+    A consumer whose ``resources`` are empty is to have none. Raise InvalidDocument, which has all mistakes.
     """
-    plain = {} if data is None else data
-    sections = Node(plain).fields(("version", "allocations"), required=("allocations",))
+    root = Node({} if data is None else data)
+    consumers = root.attempt(_parse_allocations, [])
+    root.mistakes.extend(_find_repeated("allocations", "consumer", [entry.uuid for entry in consumers]))
+    root.finish()
+    return tuple(consumers)
+
+
+def _parse_allocations(root: Node) -> list[ConsumerEntry]:
+    sections = root.fields(("version", "allocations"), required=("allocations",))
     _check_version(sections)
-    consumers = tuple(
-        _parse_consumer(node, lambda text, _path: text, may_be_empty=True)
-        for node in sections["allocations"].items()
-    )
-    if not consumers:
-        sections["allocations"].fail("must have at least one consumer")
-    _check_once("allocations", "consumer", [entry.uuid for entry in consumers])
-    return consumers
+    parse = partial(_parse_consumer, resolve=lambda text, _place: text, may_be_empty=True)
+    if "allocations" in sections and sections["allocations"].value == []:
+        sections["allocations"].note("must have at least one consumer")
+    return read_field(sections, "allocations", lambda node: node.each(parse), [])
 
 
 # references from one part to another
 
 
 def index_providers(providers: Sequence[ProviderEntry]) -> dict[str, str]:
-    """Return the name of each provider by its UUID and by its name; raise InvalidDocument at a duplicate.
+    """Return the name of each provider by its UUID and by its name.
 
     Where the name of one provider is the UUID of another, the name wins.
     """
-    _check_once("providers", "uuid", [entry.uuid for entry in providers])
-    _check_once("providers", "name", [entry.name for entry in providers])
     by_uuid = {entry.uuid: entry.name for entry in providers if entry.uuid}
     return by_uuid | {entry.name: entry.name for entry in providers}
 
 
-def _check_once(section: str, key: str, values: Iterable[str | None]) -> None:
+def _find_repeated(section: str, key: str, values: Iterable[str | None]) -> Iterator[InvalidDocument]:
     first: dict[str, int] = {}
     for position, value in enumerate(values):
         if value is not None and first.setdefault(value, position) != position:
-            raise InvalidDocument(
-                (section, position, key), f"{value!r} is already that of {section}[{first[value]}]"
-            )
+            problem = f"{value!r} is already that of {section}[{first[value]}]"
+            yield InvalidDocument((section, position, key), problem)
 
 
-def _resolve(text: str, references: References, path: Path) -> str:
+def _resolve(references: References, text: str, place: Node) -> str | None:
+    """Return the name of the provider that a text refers to; note a mistake if there is none."""
     name = references.get(text) or references.get(canonical_uuid(text))
     if name is None:
-        guess = suggest_provider([text], {*references.values()})
-        raise InvalidDocument(path, f"no provider in this file has the name or UUID {text!r}{guess}")
+        # PERF: not for those that are not told, of which there may be as many as providers
+        is_told = len(place.mistakes) < MOST_MISTAKES
+        guess = suggest_provider([text], {*references.values()}) if is_told else ""
+        place.note(f"no provider in this file has the name or UUID {text!r}{guess}")
     return name
 
 
-def _check_cycles(providers: Sequence[ProviderEntry]) -> None:
+def _find_circles(providers: Sequence[ProviderEntry]) -> Iterator[InvalidDocument]:
     parents = {entry.name: entry.parent for entry in providers}
     positions = {entry.name: position for position, entry in enumerate(providers)}
-    #: providers from which the chain of parents is known to end at a root
-    sound: set[str] = set()
+    #: providers from which the chain of parents is known to end at a root, or in a circle that was found
+    known: set[str] = set()
     for entry in providers:
         above: dict[str, None] = {}
         name: str | EllipsisType | None = entry.name
-        while isinstance(name, str) and name not in sound:
+        while isinstance(name, str) and name not in known:
             if name in above:
                 circle = list(above)[list(above).index(name) :]
                 first = min(range(len(circle)), key=lambda place: positions[circle[place]])
                 told = " in ".join(map(repr, [*circle[first:], *circle[: first + 1]]))
                 path = ("providers", positions[circle[first]], "parent")
-                raise InvalidDocument(path, f"the tree goes in a circle: {told}")
+                yield InvalidDocument(path, f"the tree goes in a circle: {told}")
+                break
             above[name] = None
             name = parents[name]
-        sound.update(above)
+        known.update(above)
 
 
-def _check_custom(names: Iterable[str] | None, listed: Set[str], path: Path) -> None:
-    for name in sorted(names or ()):
-        if name.startswith(CUSTOM_PREFIX) and name not in listed:
-            section = "traits" if path[-1] == "traits" else "resource_classes"
-            guess = suggest([name], listed)
-            raise InvalidDocument(path, f"{name} is not listed under {section} at the top level{guess}")
+def _note_unlisted(
+    providers: Iterable[ProviderEntry],
+    facet: Facet,
+    section: str,
+    listed: Iterable[str],
+    mistakes: list[InvalidDocument],
+) -> None:
+    """Note the custom names that providers have and a section does not list, each at the first provider."""
+    known = set(listed)
+    for position, entry in enumerate(providers):
+        for name in sorted(getattr(entry.state, facet) or ()):
+            if name.startswith(CUSTOM_PREFIX) and name not in known:
+                guess = suggest([name], listed) if len(mistakes) < MOST_MISTAKES else ""
+                problem = f"{name} is not listed under {section} at the top level{guess}"
+                mistakes.append(InvalidDocument(("providers", position, facet), problem))
+                known.add(name)
 
 
 # values to plain data

@@ -15,9 +15,10 @@ from typing import Final
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
-from osc_placement.batch.capacity import Excess
+from osc_placement.batch.capacity import Excess, InUse
 from osc_placement.batch.device import ONE_TIME_USE
 from osc_placement.batch.plan import ABSENT, Change, CustomName, Plan, read_identity
+from osc_placement.batch.repeat import StateEdit
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
@@ -29,6 +30,17 @@ _EXAMPLES: Final = 3
 
 class WouldFail(PlacementError):
     """The server would refuse a change."""
+
+
+class LeftOut(WouldFail):
+    """A file does not name a provider, or a class of its inventories, from which something is allocated."""
+
+    def __init__(self, change: Change, in_use: InUse) -> None:
+        does = "does not name it, and --prune deletes what it does not name"
+        if change.after.identity != ABSENT:
+            classes = " and ".join(each.resource_class for each in in_use.excesses)
+            does = f"names its inventories without {classes}, and so removes what it does not name"
+        super().__init__(f"in use: {in_use.told} allocated; the file {does}: name there what is to stay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +66,19 @@ def judge(plan: Plan, now: Surroundings, *, allow_overcommitted: bool = False) -
         after = _After(plan, now)
         refused = {**plan.refused, **dict(after.find_refusals())}
         judged = advise(replace(plan, refused=refused), now.usages, allow_overcommitted=allow_overcommitted)
+        if isinstance(plan.edit, StateEdit):
+            judged = replace(judged, refused=dict(_explain_left_out(judged)))
         if len(judged.refused) == len(plan.refused):
             return replace(judged, warnings=(*judged.warnings, *_warn_of_overfull(judged)))
         # a warning may be about a change that is refused by now
         plan = replace(judged, warnings=plan.warnings)
+
+
+def _explain_left_out(plan: Plan) -> Iterator[tuple[str, Exception]]:
+    """Yield the refusals of an apply: where something in use would go, as it is the file that removes it."""
+    changes = {step.uuid: step for step in plan.steps}
+    for uuid, reason in plan.refused.items():
+        yield uuid, LeftOut(changes[uuid], reason) if isinstance(reason, InUse) else reason
 
 
 def _warn_of_overfull(plan: Plan) -> Iterator[str]:

@@ -8,7 +8,7 @@ are removed. The Leftover is what the document does not name, if it is to be del
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -34,6 +34,7 @@ from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.errors import PlacementError
 from osc_placement.model import UNKNOWN_TYPE, Provider, is_same_ratio
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, find_places
+from osc_placement.state.node import join_mistakes
 
 #: the state of a provider before it is created
 _NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset())
@@ -284,58 +285,63 @@ def _change_consumer(step: ConsumerStep, uuids: Mapping[str, str]) -> Change:
     return Change(replace(existing, consumer_type=kind, allocations={}), before, after)
 
 
-def match_providers(
-    document: Document, providers: Iterable[Provider], leftover: Leftover | None = None
-) -> dict[str, Provider]:
-    """Match each entry with a provider of the server, by UUID or else by name; return these by entry name.
+def match_providers(document: Document, providers: Iterable[Provider]) -> dict[str, Provider]:
+    """Match each entry with a provider of the server, by UUID or else by name; return these by entry name."""
+    by_uuid, by_name = {}, {}
+    for provider in providers:
+        by_uuid[provider.uuid] = by_name[provider.name] = provider
+    found = {
+        entry.name: by_name.get(entry.name) if entry.uuid is None else by_uuid.get(entry.uuid)
+        for entry in document.providers
+    }
+    return {name: provider for name, provider in found.items() if provider is not None}
 
-    Raise DocumentMismatch if two entries are one provider, or an entry has the name of another provider.
-    """
-    providers = list(providers)
-    by_uuid = {provider.uuid: provider for provider in providers}
-    by_name = {provider.name: provider for provider in providers}
-    matched: dict[str, Provider] = {}
+
+def _find_unknown(document: Document, current: Current) -> Iterator[str]:
+    """Find traits and resource classes of entries that neither the server nor the document has."""
+    known = {
+        "trait": current.traits.union(document.traits),
+        "resource class": current.resource_classes.union(document.resource_classes),
+    }
+    holders: dict[tuple[str, str], list[str]] = {}
     for entry in document.providers:
-        found = by_name.get(entry.name) if entry.uuid is None else by_uuid.get(entry.uuid)
-        if found is not None:
-            matched[entry.name] = found
-    gone = {provider.uuid for provider in (leftover or Leftover()).providers}
+        for kind, names in (("trait", entry.state.traits), ("resource class", entry.state.inventories)):
+            # the standard ones are those of the server's release
+            for name in sorted(set(names or ()) - known[kind]):
+                holders.setdefault((kind, name), []).append(entry.name)
+    for (kind, name), entries in holders.items():
+        more = len(entries) - 1
+        who = f"{entries[0]!r} and {more:,} more need" if more else f"{entries[0]!r} needs"
+        guess = suggest([name], known[kind])
+        yield f"Resource provider {who} the {kind} {name}, which this server does not know{guess}"
+
+
+def _find_conflicts(document: Document, current: Current, matched: Mapping[str, Provider]) -> Iterator[str]:
+    """Find entries that are one provider on the server, and those with the name of another provider."""
+    by_name = {provider.name: provider for provider in current.providers}
+    gone = {provider.uuid for provider in current.leftover.providers}
     entries = {provider.uuid: name for name, provider in matched.items()}
-    if len(entries) < len(matched):
-        twice = next(name for name, provider in matched.items() if entries[provider.uuid] != name)
-        same = matched[twice]
-        raise DocumentMismatch(
-            f"{twice!r} and {entries[same.uuid]!r} are the same resource provider on the server, "
-            f"{same.name!r} with the UUID {same.uuid}"
-        )
+    for name, provider in matched.items():
+        if entries[provider.uuid] != name:
+            yield (
+                f"{name!r} and {entries[provider.uuid]!r} are the same resource provider on the server, "
+                f"{provider.name!r} with the UUID {provider.uuid}"
+            )
     for entry in document.providers:
         holder = by_name.get(entry.name)
         if holder is not None and holder.uuid not in gone and holder.uuid not in entries:
             owner = matched.get(entry.name)
-            raise DocumentMismatch(
+            yield (
                 f"The server has a resource provider {entry.name!r} with the UUID {holder.uuid}, "
                 f"not {entry.uuid}{f', which is that of {owner.name!r}' if owner else ''}"
             )
-    return matched
 
 
 def plan_apply(document: Document, current: Current) -> ApplyPlan:
     """Compare a document with the server's state; raise DocumentMismatch if the two are incompatible."""
-    known_traits = current.traits.union(document.traits)
-    known_classes = current.resource_classes.union(document.resource_classes)
-    for entry in document.providers:
-        for kind, names, known in (
-            ("trait", entry.state.traits, known_traits),
-            ("resource class", entry.state.inventories, known_classes),
-        ):
-            # the standard ones are those of the server's release
-            unknown = sorted(set(names or ()) - known)
-            if unknown:
-                raise DocumentMismatch(
-                    f"Resource provider {entry.name!r} needs the {kind} {unknown[0]}, "
-                    f"which this server does not know{suggest(unknown[:1], known)}"
-                )
-    matched = match_providers(document, current.providers, current.leftover)
+    matched = match_providers(document, current.providers)
+    if mismatches := [*_find_unknown(document, current), *_find_conflicts(document, current, matched)]:
+        raise DocumentMismatch(join_mistakes(mismatches))
     consumers = [_plan_consumer(entry, matched, current) for entry in document.consumers]
     classes = _missing(document.resource_classes, current.resource_classes)
     traits = _missing(document.traits, current.traits)

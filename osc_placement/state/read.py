@@ -175,7 +175,7 @@ def read_current(
                 resource_classes=_unlisted(document, "resource_classes", classes),
                 traits=_unlisted(document, "traits", traits),
             )
-    matched = match_providers(part, providers, leftover)
+    matched = match_providers(part, providers)
     entries = [entry for entry in part.providers if entry.name in matched]
     wanted = {matched[entry.name].uuid: ProviderEdit(entry).facets for entry in entries}
     return part, Current(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,7 @@ from osc_placement.batch.plan import SAVED
 from osc_placement.errors import PlacementError
 from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document
-from osc_placement.state.node import InvalidDocument, Path
+from osc_placement.state.node import InvalidDocument, Path, join_mistakes
 from osc_placement.terminal.escape import is_printable
 
 Parsed = TypeVar("Parsed")
@@ -69,14 +69,22 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class UnreadableText(PlacementError):
-    """The text is not a state file; ``line`` counts from 1."""
+    """The text is not a state file; ``line`` counts from 1.
 
-    def __init__(self, source: str, line: int | None, problem: str) -> None:
+    ``others`` are lines and problems of further mistakes, of which the text of the error has a line each.
+    """
+
+    def __init__(
+        self, source: str, line: int | None, problem: str, others: Sequence[tuple[int | None, str]] = ()
+    ) -> None:
         self.source = source
         self.line = line
         self.problem = problem
-        place = f"{source}, line {line}" if line else source
-        super().__init__(f"{place}: {problem}")
+        told = [
+            f"{source}, line {line}: {problem}" if line else f"{source}: {problem}"
+            for line, problem in ((line, problem), *others)
+        ]
+        super().__init__(join_mistakes(told))
 
 
 def parse_text(text: str, source: str, path: str = "FILE") -> Document:
@@ -110,6 +118,8 @@ class YamlText:
     data: Any
     root: yaml.Node | None
     repeated: tuple[tuple[str, int], ...] = ()
+    #: the values of mappings, and the lines of their keys, by the ID of the node
+    _entries: dict[int, dict[str, tuple[yaml.Node, int]]] = field(default_factory=dict)
 
     def find_line(self, path: Path) -> int | None:
         """Return the line of a place, or of the nearest place around it that is in the text."""
@@ -117,20 +127,25 @@ class YamlText:
             return None
         node, line = self.root, self.root.start_mark.line
         for part in path:
-            inner: list[tuple[yaml.Node, int]] = []
+            inner: tuple[yaml.Node, int] | None = None
             if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-                inner = [(item, item.start_mark.line) for item in node.value[part : part + 1]]
+                inner = next(((item, item.start_mark.line) for item in node.value[part : part + 1]), None)
             elif isinstance(node, yaml.MappingNode):
-                inner = [
-                    (value, key.start_mark.line)
-                    for key, value in node.value
-                    if isinstance(key, yaml.ScalarNode) and key.value == part
-                ]
-            if not inner:
+                inner = self._list_entries(node).get(str(part))
+            if inner is None:
                 break
-            # construction put the keys merged by << before a mapping's own keys, so the last one wins
-            node, line = inner[-1]
+            node, line = inner
         return line + 1
+
+    def _list_entries(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, int]]:
+        # construction put the keys merged by << before a mapping's own keys, so the last one wins
+        if id(node) not in self._entries:
+            self._entries[id(node)] = {
+                key.value: (value, key.start_mark.line)
+                for key, value in node.value
+                if isinstance(key, yaml.ScalarNode)
+            }
+        return self._entries[id(node)]
 
 
 def read_yaml(text: str, source: str, *, keys_once: bool = False, loader_type: Any = _LOADER) -> YamlText:
@@ -144,8 +159,8 @@ def read_yaml(text: str, source: str, *, keys_once: bool = False, loader_type: A
         # before the construction, which puts merged keys before those that are given again
         repeated = tuple(_list_repeated(root))
         if keys_once and repeated:
-            key, line = repeated[0]
-            raise UnreadableText(source, line, f"the key {key!r} is there twice")
+            first, *others = sorted((line, f"the key {key!r} is there twice") for key, line in repeated)
+            raise UnreadableText(source, *first, others)
         # aliases may multiply the values so often that they would exhaust the memory
         if root and _count_values(root, {}) > _MOST_VALUES:
             raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
@@ -163,13 +178,19 @@ def read_yaml(text: str, source: str, *, keys_once: bool = False, loader_type: A
 
 
 def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:
-    """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the line."""
+    """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the lines."""
     with no_collection():
         found = read_yaml(text, source, keys_once=True)
         try:
             return parse(found.data)
         except InvalidDocument as error:
-            raise UnreadableText(source, found.find_line(error.path), str(error)) from error
+            told: dict[tuple[int | None, str], str] = {}
+            for each in (error, *error.others):
+                # what aliases repeat is told once
+                told.setdefault((found.find_line(each.path), each.problem), each.told)
+            lines = [(line, text) for (line, _), text in told.items()]
+            first, *others = sorted(lines, key=lambda place: place[0] or 0)
+            raise UnreadableText(source, *first, others) from error
 
 
 def format_document(document: Document) -> Iterator[str]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any, TextIO
 
-from osc_placement.errors import PlacementError
+from osc_placement.errors import PlacementError, without_password
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import is_terminal, wrap_for
 
@@ -16,10 +17,21 @@ def is_attended(stdin: TextIO | None, stderr: TextIO | None) -> bool:
     return is_terminal(stdin) and is_terminal(stderr)
 
 
-def confirm(question: str, stdin: TextIO, stderr: TextIO, advice: str = "") -> None:
-    """Ask a question; raise PlacementError, which ends with an advice, unless the answer is yes."""
+def name_cloud(cloud: str | None, region: str | None, find_endpoint: Callable[[], str]) -> str:
+    """Return which cloud is changed: the one that the operator named, or else the address of placement."""
+    if not cloud:
+        return f"Placement at {without_password(find_endpoint())}"
+    return f"Cloud {cloud}, region {region}" if region else f"Cloud {cloud}"
+
+
+def confirm(question: str, stdin: TextIO, stderr: TextIO, advice: str = "", *, cloud: str = "") -> None:
+    """Ask a question; raise PlacementError, which ends with an advice, unless the answer is yes.
+
+    :param cloud: the cloud that is changed, as `name_cloud` returns it; "" if the question is about none
+    """
+    told = f"{cloud}: {question}" if cloud else question
     # the answer begins behind a blank, in the same line
-    lines = wrap_for(stderr, f"{printable(question)} [y/N]", free=len(" yes"))
+    lines = wrap_for(stderr, f"{printable(told)} [y/N]", free=len(" yes"))
     print(*lines, sep="\n", end=" ", file=stderr, flush=True)
     if stdin.readline().strip().lower() not in ("y", "yes"):
         raise PlacementError("; ".join(filter(None, ("Nothing was changed: not confirmed", advice))))
@@ -48,5 +60,9 @@ class ConfirmedCommand:
             )
 
     def confirm(self, question: str, advice: str = "") -> None:
-        """Ask a question; raise PlacementError, which ends with an advice, unless the answer is yes."""
-        confirm(question, self.app.stdin, self.app.stderr, advice)
+        """Ask a question about the cloud; raise PlacementError, with an advice, unless the answer is yes."""
+        manager = self.app.client_manager
+        chosen = getattr(getattr(self.app, "options", None), "cloud", None)
+        region = getattr(manager, "region_name", None)
+        cloud = name_cloud(chosen, region, lambda: manager.placement.endpoint)
+        confirm(question, self.app.stdin, self.app.stderr, advice, cloud=cloud)

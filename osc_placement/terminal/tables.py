@@ -51,6 +51,39 @@ def show_cell(cell: Any, *, is_value: bool = False) -> Any:
     return printable(cell) if isinstance(cell, str) else cell
 
 
+def sort_rows(
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    columns: Iterable[str],
+    *,
+    is_descending: bool = False,
+) -> Iterable[Sequence[Any]]:
+    """Return rows sorted by columns, the first of which counts most; unknown columns are ignored.
+
+    In a column whose cells cannot be compared, numbers come before text, and empty cells are last in either
+    direction.
+    """
+    known = [_normalize(name) for name in names]
+    for number in [known.index(name) for name in map(_normalize, columns) if name in known][::-1]:
+        rows = list(rows)
+        try:
+            rows = sorted(rows, key=lambda row: (row[number] is None, row[number]), reverse=is_descending)
+        except TypeError:
+            filled = [row for row in rows if row[number] not in (None, "")]
+            empty = [row for row in rows if row[number] in (None, "")]
+            rows = [*sorted(filled, key=lambda row: _rank(row[number]), reverse=is_descending), *empty]
+    return rows
+
+
+def _normalize(name: str) -> str:
+    return name.lower().strip().replace(" ", "_")
+
+
+def _rank(cell: Any) -> tuple[bool, float, str]:
+    is_number = isinstance(cell, int | float)
+    return (not is_number, cell if is_number else 0, "" if is_number else str(cell))
+
+
 def choose_columns(
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],

@@ -67,12 +67,17 @@ def or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return read_or_none
 
 
-def read_seconds(text: str) -> float:
-    """Read a time to wait, and shorten it to what a socket takes."""
+def read_age(text: str) -> float:
+    """Read a time in seconds, above 0, that something has lasted."""
     seconds = _read_float(text)
     if not seconds > 0:
         raise argparse.ArgumentTypeError(f"must be a number of seconds greater than 0, not {text!r}")
-    return min(seconds, _LONGEST_TIMEOUT)
+    return seconds
+
+
+def read_seconds(text: str) -> float:
+    """Read a time to wait, and shorten it to what a socket takes."""
+    return min(read_age(text), _LONGEST_TIMEOUT)
 
 
 def read_interval(text: str) -> float:

@@ -26,7 +26,7 @@ def running(directory, url, *, sync=False, rules=measured.POLICY):
     # each worker writes the standard traits when it starts, which SQLite lets one of them do
     workers = 1 if url.startswith("sqlite") else measured.WORKERS
     with mock.patch.object(measured, "WORKERS", workers):
-        server = measured.Server(measured.REFERENCE, Workspace(place, binaries, binaries, binaries))
+        server = measured.Server(measured.REFERENCE, Workspace(place, binaries, binaries, binaries), url)
     if sync:
         server.make_tables()
     with measured.started(server):

@@ -73,18 +73,32 @@ def make_environment(**variables):
     return {**inherited, "NO_PROXY": "127.0.0.1,::1", **variables}
 
 
+#: what passes a socket to a command as a service manager does
+PASS_SOCKET = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 @contextlib.contextmanager
-def launched(directory, *arguments, verb="serve", environment=None, wrapper=(), command=None):
+def launched(directory, *arguments, verb="serve", environment=None, wrapper=(), command=None, listener=None):
     """A server process in a directory, with its log there; killed at the end if it is still running.
 
     A wrapper is a command that becomes the one it is given. With neither that nor a command, and in a test
-    that is not about the program, the process comes from a fork server.
+    that is not about the program, the process comes from a fork server. A listener is a socket that is passed
+    to the server as a service manager does.
     """
     log = directory / "server.log"
-    line = [verb, "--port", "0", *map(str, arguments)]
+    line = [verb, *(() if listener else ("--port", "0")), *map(str, arguments)]
     environment = environment or make_environment()
+    inherited = {}
+    if listener:
+        wrapper = (sys.executable, "-c", PASS_SOCKET, str(listener.fileno()))
+        inherited = {"pass_fds": [listener.fileno()]}
     if wrapper or command or is_in(*OF_PROGRAM):
-        start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line])
+        start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line], **inherited)
     else:
         start = partial(ForkedProcess, find_server("placement-server"), line, measured=is_measured())
     with log.open("w") as stderr:

@@ -112,11 +112,8 @@ class Worker:
         return advance
 
     def _shows(self, id_: int, generation: int) -> bool:
-        view = self._current.get().snapshot
-        try:
-            return view.node(id_).generation >= generation
-        except KeyError:
-            return False
+        node = self._current.get().snapshot.node(id_)
+        return node is not None and node.generation >= generation
 
     def _look(self) -> None:
         last: object = None

@@ -157,7 +157,7 @@ def test_requests_without_a_free_connection_get_503(tmp_path):
         conf = tmp_path / "placement.conf"
         conf.write_text(
             f"[placement_database]\nconnection = {database}\nsync_on_startup = True\nmax_pool_size = 1\n"
-            "max_overflow = 0\npool_timeout = 1\n[api]\nauth_strategy = noauth2\n"
+            "max_overflow = 0\npool_timeout = 1\nwrite_patience = 0\n[api]\nauth_strategy = noauth2\n"
         )
         with (
             servers.running(tmp_path, "--config-file", conf, "--workers", 1) as server,

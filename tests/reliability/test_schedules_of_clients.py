@@ -37,20 +37,22 @@ FOUND = {
     # or after that, which the resume took for a change of others
     "a reshape lands before a resume sends it": "undo-reshape/late99@9/1:8+36/resume+undo/6",
     # a deletion landed between two requests of one reading
-    "a deletion lands while a resume reads": "apply-single/late99@66,followed3@68/20:29+0/resume+undo/2",
+    "a deletion lands while a resume reads": "apply-single/late99@69,followed3@71/20:29+0/resume+undo/2",
     # what others set before a provider got its new inventories was in no journal
-    "others write before inventories are added": "apply/cut@33,followed@35/14:23+0/undo",
-    "others write before inventories are added, one by one": "apply-single/followed@37,lost@55/16:23+0/undo",
+    "others write before inventories are added": "apply/cut@34,followed@36/14:23+0/undo",
+    "others write before inventories are added, one by one": "apply-single/followed@38,lost@58/16:23+0/undo",
     # a conflict made a resume take what the run had written for the state before the run
     "others write to what a resume goes on with": (
-        "apply-single/followed3@15,late2@41/17:24+0/followed2@8,followed11@26/9:34+59/resume+undo"
+        "apply-single/followed3@15,late2@42/17:24+0/followed2@8,followed11@26/9:34+59/resume+undo"
     ),
     # a resume was refused creations that the run had sent, and failed
     "creations of hosts land after a resume has read": "new-hosts/late99@5/1:6+0/resume+undo/6",
     "creations of children land after a resume has read": "new-hosts/late99@6/2:6+0/resume+undo/12",
     "a creation without its inventories lands after a resume has read": (
-        "apply-single/late99@39/8:16+0/resume+undo/20"
+        "apply-single/late99@40/8:16+0/resume+undo/20"
     ),
+    # a resume took what the run itself had written for what others wrote
+    "a consumer that an undo could not read": "undo-migration/cut@0,large@1/0:5+0/resume+undo",
 }
 
 

@@ -2,11 +2,13 @@
 """The pages: every command in them is run by a test, or at least there is one with these options."""
 
 import argparse
+import ast
 import fnmatch
 import pathlib
 import re
 import runpy
 import shlex
+import warnings
 from importlib.metadata import distribution
 
 import pytest
@@ -29,6 +31,7 @@ NOT_RUN = {
     "doc/source/admin/compat.rst": "the index of packages; tests/functional/packaging/test_compat.py",
     "doc/source/admin/deploying.rst": "containers and the index of packages; tests/functional/packaging",
     "doc/source/admin/drop-in.rst": "random requests for minutes; tests/reliability runs the tool",
+    "doc/source/admin/cve-2026-46448.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/leaving-caching-scheduler.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/mirroring-aggregates.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/repairing-providers.rst": "a whole nova; tests/functional/migrate has one",
@@ -36,6 +39,7 @@ NOT_RUN = {
     "doc/source/admin/operations.rst": "states that a server has to be brought into; tests/functional/server",
     "doc/source/admin/shadow.rst": "a placement in service; tests/functional/server/test_shadow.py has some",
     "doc/source/cli/placement-migrate.rst": "a whole nova; tests/functional/migrate has one",
+    "doc/source/contributor/cloud.rst": "a whole nova; tests/reliability/test_cloud.py",
     "doc/source/contributor/reliability.rst": "minutes of load; tests/reliability runs short forms",
     "doc/source/contributor/schedules.rst": "minutes of schedules; tests/reliability runs a short form",
     "doc/source/contributor/testing.rst": "hours of nova; tests/functional/conformance runs a short form",
@@ -118,9 +122,45 @@ def options_of(parser):
     return {option for action in parser._actions for option in action.option_strings}
 
 
+#: a program, and what follows it in a message up to the end of the clause
+COMMAND = re.compile(
+    r"\b(openstack|placement-(?:migrate|server|manage)|nova-manage) (?!and |can )([a-z][^;,()'\"`|]*)"
+)
+#: plugins of the client that are not installed here
+OTHER_PLUGINS = ("baremetal ",)
+
+
+def messages_of(path):
+    """Every string of a module but docstrings, with 1 in place of what is filled in."""
+    tree = ast.parse(path.read_text())
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    skipped |= {id(each) for node in joined for each in node.values}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value.replace("{}", "1")
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(each.value if isinstance(each, ast.Constant) else "1" for each in node.values)
+
+
+def commands_in_messages(path):
+    """Every command in the strings of a module, as words; prose may follow."""
+    for text in messages_of(path):
+        for program, rest in COMMAND.findall(" ".join(text.split())):
+            yield [program, *(word.rstrip(".:") for word in rest.split())]
+
+
 POINTS = {
     point.name.replace("_", " "): point.attr
     for point in distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
+}
+#: the commands of the client itself
+CLIENT_POINTS = {
+    point.name.replace("_", " "): point
+    for point in distribution("python-openstackclient").entry_points
+    if re.fullmatch(r"openstack\.(common|compute|identity|image|network)(\.v[23])?", point.group)
 }
 #: the first words that are ours
 OURS = re.compile("allocation candidate|placement migration|resource (class|provider|usage)|trait")
@@ -177,6 +217,87 @@ def judge(words):
     if program.startswith("tools/"):
         return None if (ROOT / program).is_file() else "there is no such tool"
     return None
+
+
+def find_parser(words):
+    """The parser of a command, and the words after its name; None without one, as in the name of a group."""
+    program, *rest = words
+    text = " ".join(rest)
+    if program != "openstack":
+        parser = make_migrate_parser() if program == "placement-migrate" else make_server_parser()
+        return parser, rest
+    known = {**CLIENT_POINTS, **POINTS}
+    named = [name for name in known if f"{text} ".startswith(f"{name} ")]
+    if not named:
+        return None
+    name = max(named, key=len)
+    with warnings.catch_warnings():
+        # other releases of the libraries of the client have other ones
+        warnings.simplefilter("ignore", DeprecationWarning)
+        command = find(*POINTS[name].split(".")) if name in POINTS else CLIENT_POINTS[name].load()
+    return make(command).get_parser("openstack"), rest[len(name.split()) :]
+
+
+def judge_message(words):
+    """What is wrong with a command that prose may follow; None if nothing is."""
+    if words[1:] and f"{words[1]} ".startswith(OTHER_PLUGINS):
+        return None
+    found = find_parser(words)
+    if found is None:
+        is_group = any(f"{name} ".startswith(f"{' '.join(words[1:])} ") for name in POINTS)
+        return None if is_group else "there is no such command"
+    parser, arguments = found
+    if fault := judge_program(arguments, parser):
+        return fault
+    last = max((place for place, word in enumerate(arguments) if re.match("--?[a-z]", word)), default=-1)
+    faults = []
+    for end in range(len(arguments), last, -1):
+        try:
+            parse(parser, arguments[:end])
+        except ValueError as error:
+            faults.append(str(error))
+        else:
+            return None
+    # a command may be named without its arguments
+    bare = "the following arguments are required"
+    wrong = [fault for fault in faults if bare not in fault]
+    is_named = len(wrong) < len(faults) and not any("invalid choice" in fault for fault in wrong)
+    return None if is_named or not arguments else wrong[0]
+
+
+def parse(parser, words):
+    """Parse words; raise ValueError with what the parser says."""
+
+    def fail(message):
+        raise ValueError(message)
+
+    for each in parsers_of(parser):
+        each.error = fail
+    parser.parse_args(words)
+
+
+def parsers_of(parser):
+    """A parser and all parsers below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers_of(inner)
+
+
+MODULES = [
+    path
+    for path in sorted((ROOT / "osc_placement").rglob("*.py"))
+    if any(words[0] != "nova-manage" for words in commands_in_messages(path))
+]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_commands_in_messages_are_parsed(path):
+    """By the client itself, its plugin and our programs, with the options that they are given."""
+    commands = [words for words in commands_in_messages(path) if words[0] != "nova-manage"]
+    wrong = {" ".join(words): judge_message(words) for words in commands}
+    assert {command: fault for command, fault in wrong.items() if fault} == {}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)

@@ -120,7 +120,18 @@ def test_a_refused_version_says_what_the_server_speaks():
             errors.Unauthorized,
             "token was not accepted",
         ),
-        (403, "denied by proxy", errors.Forbidden, "access was denied"),
+        (
+            403,
+            "denied by proxy",
+            errors.Forbidden,
+            "access was denied with 'denied by proxy'; placement sends no",
+        ),
+        (
+            403,
+            "<html><title>ERR_ACCESS_DENIED</title></html>",
+            errors.Forbidden,
+            "with an HTML page (ERR_ACCESS_DENIED); placement sends no such answer, so check the proxies",
+        ),
         (
             413,
             "<html><h1>Request Entity Too Large</h1></html>",

@@ -53,16 +53,19 @@ ARROWS = {
     # what the scheduler is configured to ask for
     "migrate.nova.scheduler_options": ("candidates.nova_filters", *LEAVES),
     "migrate.nova.settings": ("api.client", "candidates.nova_filters", "migrate.nova", *LEAVES),
-    # why a flavor fits nowhere
-    "migrate.migrations.flavors": (
-        "migrate.migrations",
-        "api",
-        "batch",
-        "candidates",
-        "migrate.nova",
-        "migrate.problem",
-        "report.explain",
-        *LEAVES,
+    # why a flavor fits nowhere, or an instance is not where it may be
+    **dict.fromkeys(
+        ("migrate.migrations.constraints", "migrate.migrations.flavors"),
+        (
+            "migrate.migrations",
+            "api",
+            "batch",
+            "candidates",
+            "migrate.nova",
+            "migrate.problem",
+            "report.explain",
+            *LEAVES,
+        ),
     ),
     "migrate.migrations": ("api", "batch", "candidates", "migrate.nova", "migrate.problem", *LEAVES),
     "commands": (
@@ -115,7 +118,12 @@ ARROWS = {
     ),
     "server.process.cloud_metrics": ("candidates", "server.errors"),
     "server.process.flavors": ("candidates", "flavor"),
-    "server.process.health": ("server.db", "server.errors", "server.snapshot.current"),
+    "server.process.health": (
+        "server.db",
+        "server.errors",
+        "server.process.limits",
+        "server.snapshot.current",
+    ),
     "server.process.metrics": ("server.observer",),
     "server.api.matching": SHARED,
     "server.api.http": (

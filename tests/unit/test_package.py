@@ -21,6 +21,32 @@ def test_programs_show_their_version(capsys, program, name):
     assert capsys.readouterr() == (f"{name} {version('osc-placement')}\n", "")
 
 
+@pytest.mark.parametrize(
+    ("program", "line", "text", "told"),
+    [
+        (
+            server,
+            ("db", "version"),
+            "[placement_database]\nconnection = sqlite://\nmax_pool_size = many\n",
+            "placement-server: max_pool_size in [placement_database] of {}: 'many' is no whole number\n",
+        ),
+        (
+            migrate,
+            ("status",),
+            "[placement]\nauth_type = none\ntimeout = 1s\n[api_database]\nconnection = sqlite://\n",
+            "placement-migrate: The access to placement cannot be set up: timeout of {}: '1s' is no number\n",
+        ),
+    ],
+)
+def test_wrong_setting_is_told_with_its_place(capsys, tmp_path, program, line, text, told):
+    """The option, the file and what is wrong, without the objects of oslo.config."""
+    path = tmp_path / "its.conf"
+    path.write_text(text)
+    options = ["--config-file", str(path)]
+    assert program.main([*options, *line] if program is migrate else [*line, *options]) == 1
+    assert capsys.readouterr() == ("", told.format(path))
+
+
 MYSQL = "run pip install 'osc-placement[mysql]'"
 DRIVERS = pytest.mark.parametrize(
     ("url", "driver", "remedy"),

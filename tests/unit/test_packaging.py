@@ -215,5 +215,5 @@ def test_compat_requires_the_server_of_its_own_version():
     assert compat["metadata"]["version"] == version
     required = [compat["options"]["install_requires"], *compat["options.extras_require"].values()]
     assert [line.strip() for line in required] == [
-        f"osc-placement[{extra}]=={version}" for extra in ("server", "mysql", "postgresql", "psycopg")
+        f"osc-placement[{extra}]=={version}" for extra in ("migrate,server", "mysql", "postgresql", "psycopg")
     ]

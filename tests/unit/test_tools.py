@@ -45,7 +45,7 @@ def test_unknown_option_is_refused(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["bench", "conformance", "demo", "differential", "docs", "pin", "reliability", "test"]
+    "name", ["bench", "cloud", "conformance", "demo", "differential", "docs", "pin", "reliability", "test"]
 )
 def test_unsuitable_python_is_refused_in_one_line(name, tmp_path):
     """A Python that is too old, or none, ends a tool with one line that names it."""

@@ -5,7 +5,8 @@ import stat
 
 import pytest
 
-from osc_placement.whole_file import write_whole
+from osc_placement.errors import PlacementError
+from osc_placement.whole_file import replace_file, write_whole
 
 
 def test_a_private_file_is_private_from_the_first_byte(tmp_path):
@@ -22,6 +23,13 @@ def test_a_private_file_is_private_from_the_first_byte(tmp_path):
     write_whole(path, write())
     assert modes == [0o600, 0o600]
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
+
+
+def test_file_that_cannot_be_written_is_told_with_its_directory(tmp_path, monkeypatch):
+    """A relative name does not say where that was."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PlacementError, match=f"^{tmp_path}/none/export.yaml cannot be written: No such file"):
+        replace_file("none/export.yaml", ["text"])
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import fcntl
 import json
 import os
@@ -550,6 +551,8 @@ def _as_journal_error(path: pathlib.Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno in (errno.EACCES, errno.EROFS):
+            reason += "; XDG_STATE_HOME names another place for journals"
         raise JournalError(f"The journal {path} cannot be read or written: {reason}") from error
 
 

@@ -143,7 +143,7 @@ def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **abo
     try:
         write_whole(path, [json.dumps(document, indent=1), "\n"], _OWNER_ONLY, keep_mode=False)
     except OSError as error:
-        raise PlanNotSaved(path, error.strerror or str(error)) from error
+        raise PlanNotSaved(path.absolute(), error.strerror or str(error)) from error
 
 
 def load_plan(path: pathlib.Path) -> SavedPlan:

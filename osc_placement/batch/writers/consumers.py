@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.api.consumer import Consumer, describe_consumers
-from osc_placement.batch.plan import Change, set_owner
+from osc_placement.batch.plan import Change, describe_owner, set_owner
 from osc_placement.errors import ANSWER_LOST
 from osc_placement.model import UNKNOWN_TYPE
 
@@ -65,6 +65,12 @@ class ConsumersWriter:
         """
         consumers = [consumer_after(change, change.subject.generation) for change in changes]
         try:
+            if any(is_stale(self._client, change) for change in changes):
+                return None
+        except Exception as error:  # whatever it is, nothing was written, and each is read by itself
+            LOG.debug("%s consumers are written one by one: %s", len(changes), error)
+            return None
+        try:
             self._client.set_many_allocations(*describe_consumers(consumers, self._client.version))
         except ANSWER_LOST as error:
             return {change.uuid: error for change in changes}
@@ -72,6 +78,29 @@ class ConsumersWriter:
             LOG.debug("%s consumers are written one by one: %s", len(changes), error)
             return None
         return {change.uuid: None for change in changes}
+
+
+def is_stale(client: PlacementClient, change: Change) -> bool:
+    """Read the consumer of a change, unless it is new, and return whether it is not as planned on.
+
+    Compared are its generation, its allocations, and its project and user. The generation alone does not
+    protect them: placement deletes a consumer that is emptied, and one that then claims anew has generation 1
+    again, as any that has claimed once. Nova does so when it resizes or unshelves an instance.
+
+    What is emptied and claimed anew between this reading and the write is overwritten: before a request for
+    many consumers, of which there are at most SIZE, each of them is read. A consumer that got the same
+    amounts anew, with the same generation and owner, cannot be told from one that kept them.
+    """
+    if not isinstance(change.subject, Consumer) or change.subject.generation is None:
+        return False
+    now, before = client.read_consumer(change.uuid), change.before
+    owner = describe_owner(now.project_id or "", now.user_id or "")
+    is_as_planned = (
+        now.generation == change.subject.generation
+        and now.allocations == before.allocations
+        and before.owner in (None, owner)
+    )
+    return not is_as_planned
 
 
 def consumer_after(change: Change, generation: int | None) -> Consumer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from osc_placement import codes, microversion
+from osc_placement import microversion
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.retry import send_new_consumers
 from osc_placement.batch.plan import Change, CustomName, read_identity
@@ -18,8 +18,6 @@ from osc_placement.model import Provider
 
 if TYPE_CHECKING:
     from osc_placement.api.client import Document, PlacementClient
-
-_CONFLICT: Final = 409
 
 
 class DoneByOthers(PlacementError):
@@ -116,7 +114,7 @@ def _delete_provider(client: PlacementClient, change: Change) -> None:
     try:
         if client.show_provider(change.uuid)["generation"] != change.subject.generation:
             text = f"resource provider {change.subject.name} was changed meanwhile"
-            raise Conflict(_CONFLICT, text, document={"code": codes.CONCURRENT_UPDATE})
+            raise Conflict.found_here(text)
         client.delete_provider(change.uuid)
     except NotFound:
         raise DoneByOthers(change.subject.name, "deleted") from None

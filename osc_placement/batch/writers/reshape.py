@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from osc_placement import codes, microversion
+from osc_placement import microversion
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.retry import send_new_consumers
 from osc_placement.batch.holdings import make_room
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from osc_placement.model import Inventory
 
 Document = dict[str, Any]
-_CONFLICT: Final = 409
 
 
 class Ownerless(PlacementError):
@@ -118,7 +117,7 @@ def _read_changed(client: PlacementClient, change: Change) -> Iterator[Consumer]
         # a deletion of allocations need not move the generation of the provider
         if held != old:
             text = f"what consumer {uuid} holds was changed meanwhile"
-            raise Conflict(_CONFLICT, text, document={"code": codes.CONCURRENT_UPDATE})
+            raise Conflict.found_here(text)
         if consumer.project_id is None:
             if not change.after.owner:
                 raise Ownerless(uuid)

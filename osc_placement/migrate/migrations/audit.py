@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find orphaned allocations, and other differences between placement and nova.
 
-Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
-it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with
-wrong amounts or with bandwidth that no port of theirs asks for, providers without a compute node and compute
-nodes without a provider. Never touches consumers of other services, of migrations that are not over, of
-instances that are being built, moved or in a task.
+Finds allocations of consumers that nova does not have, of instances that use nothing (verdict.py), and parts
+of an instance's allocations on hosts that it is not on, or was evacuated from and that are down: these are
+the plan, which removes nothing else. Reports instances that are stuck, without allocations or with wrong
+amounts or with bandwidth that no port of theirs asks for, providers without a compute node, compute nodes
+without a provider, and those whose COMPUTE_STATUS_DISABLED contradicts their service. Never touches consumers
+of other services, of migrations that are not over, of instances that are being built, moved or in a task.
 
 Nova's to clean are the trees of its compute nodes and the providers that share with them. While anything of
 nova cannot be read, or this is hardly the nova of this placement (plausibility.py), nothing is removed. A
@@ -14,12 +15,16 @@ read; an instance that is mapped to a cell which never heard of it is left alone
 from more than `Audit.max_removals` is not carried out, and without ``--delete`` it is shown.
 
 Allocations are read first, then ports, then requested builds, then cells: what appears meanwhile is never
-taken for an orphan, as an instance is in its cell before its build request goes. What no port asks for may be
-that of a port which is being attached or detached, or whose policy is being changed, so it is only reported.
+taken for an orphan, as an instance is in its cell before its build request goes. The generations of suspects
+are read before nova is read again, so that what nova claims for one of its instances from then on is found to
+be changed, up to the last reading before the write (`is_stale` of batch/writers/consumers.py). What no port
+asks for may be that of a port which is being attached or detached, or whose policy is being changed, so it is
+only reported.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +38,7 @@ from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
-from osc_placement.migrate.migrations.heal_allocations import Healer
+from osc_placement.migrate.migrations.healer import Healer
 from osc_placement.migrate.migrations.plausibility import (
     NOTHING_REMOVED,
     add_replaced,
@@ -46,16 +51,25 @@ from osc_placement.migrate.migrations.port_claims import (
     describe_surplus,
     read_network,
 )
-from osc_placement.migrate.nova.facts import Cell, Instance
-from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts, read_moves
+from osc_placement.migrate.migrations.verdict import STUCK_AFTER, Unplaced, Verdict
+from osc_placement.migrate.nova.facts import Cell, ComputeNode, ComputeService, Instance
+from osc_placement.migrate.nova.hosts import (
+    Hosts,
+    Moves,
+    Place,
+    find_lost_cells,
+    read_hosts,
+    read_moves,
+    read_services,
+)
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.model import UNKNOWN_TYPE
+from osc_placement.model import NOVA_TYPES, UNKNOWN_TYPE
 
 NAME: Final = "audit"
-#: the types of nova's consumers; none is that of those made before there were types
-_TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
+#: the trait that keeps the scheduler from a host whose service is disabled
+_STATUS: Final = "COMPUTE_STATUS_DISABLED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +79,39 @@ class Audit:
     ``max_removals`` is the number of consumers from which each shard may remove; None stands for 5 or a tenth
     of all consumers, in all shards together. A shard is one of consumers, nodes and providers, and of what is
     reported. Every shard reads everything, as only all of nova tells which consumers it does not have. With
-    ``skips_ports`` neutron is not read, and nothing is said of what ports ask for.
+    ``skips_ports`` neutron is not read, and nothing is said of what ports ask for. ``retired`` has the root
+    providers of a host that is removed, which count as nova's also if it has deleted the compute nodes.
     """
 
     providers: frozenset[str] = frozenset()
     shard: Shard = WHOLE
     max_removals: int | None = None
     skips_ports: bool = False
+    stuck_after: float = STUCK_AFTER
+    retired: frozenset[str] = frozenset()
     name: str = NAME
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
         context.client.require(microversion.CONSUMER_TYPES, "an audit, which needs the types of consumers")
-        cloud = read_cloud(context.client, context.concurrency)
+        return self.compare(context, read_cloud(context.client, context.concurrency))
+
+    def compare(self, context: Context, cloud: AllocationView) -> Assessment:
+        """Read nova, and compare it with a placement that was read before."""
         chosen = choose_providers(cloud, self.providers)
         network = None if self.skips_ports else read_network(context, cloud)
         skipped = describe_skipped(context, cloud) if self.skips_ports else ""
-        nova = read_nova(context.source, cloud, network)
+        nova = self._read_nova(context.source, cloud, network)
         if nova.doubt:
             return Assessment(
-                _plan([]),
+                plan_removals([]),
                 [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in nova.doubt],
                 skipped=skipped,
             )
-        of_all, kept = self._find_suspects(context.source, nova, chosen)
+        of_all = nova.find_suspects(chosen)
+        consumers = [Consumer(uuid) for uuid in of_all if self.shard.has(uuid)] if nova.is_complete else []
+        readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
+        of_all, kept = self._confirm(context.source, nova, of_all, chosen)
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
         problems = [*nova.problems, *kept, *_compare_providers(nova)]
         # every shard reports what could not be read
@@ -98,10 +121,9 @@ class Audit:
         if not nova.is_complete:
             text = "nova may have it where it cannot be read, so nothing is removed"
             undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
-            return Assessment(_plan([]), (*problems, *undecided), skipped=skipped)
-        consumers = [Consumer(uuid) for uuid in suspects]
-        readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
-        changes = list(_plan_removals(readings, suspects, nova))
+            return Assessment(plan_removals([]), (*problems, *undecided), skipped=skipped)
+        readings = [reading for reading in readings if reading.subject.uuid in suspects]
+        changes = list(_find_removals(readings, suspects, nova))
         most = limit_removals(self.max_removals, len(cloud.held))
         # many shards may not remove what one may not: of a shard all suspects count, as it does not read
         # those of others
@@ -120,21 +142,43 @@ class Audit:
             for reading in readings
             if reading.state is None
         ]
-        return Assessment(_plan(changes), (*problems, *failed), cloud.names, skipped=skipped)
+        return Assessment(plan_removals(changes), (*problems, *failed), cloud.names, skipped=skipped)
 
-    def _find_suspects(
-        self, source: Source, nova: Nova, chosen: Collection[str]
+    def _read_nova(self, source: Source, cloud: AllocationView, network: Network | None) -> Nova:
+        """Read all that may hold something, after what is held and the ports were read."""
+        builds = source.list_requested_builds()
+        hosts = read_hosts(source)
+        moves = read_moves(source, hosts)
+        services, unserved = read_services(source, hosts)
+        healer = Healer(hosts, cloud, moves, network)
+        unplaced = Unplaced(cloud, builds, moves, self.stuck_after)
+        nova = Nova(hosts, cloud, moves, services, unplaced, healer, self.retired)
+        nova.unreadable += [*moves.problems, *unserved]
+        # a host that is removed tells as well that this is the nova of this placement
+        nodes = {**hosts.nodes, ("", ""): tuple(ComputeNode(uuid, "", "") for uuid in self.retired)}
+        known, unreadable = add_replaced(source, cloud, replace(hosts, nodes=nodes))
+        nova.doubt = check_nova(known, cloud)
+        nova.unreadable += [*unreadable, *find_lost_cells(source, hosts), *check_cells(known, cloud)]
+        nova.healer.judge_cells(source, nova.note, nova.unreadable)
+        try:
+            nova.stuck = [*unplaced.find_stuck(source)]
+        except Unreadable as error:
+            nova.unreadable.append(error.problem)
+        return nova
+
+    def _confirm(
+        self, source: Source, nova: Nova, suspects: dict[str, frozenset[str]], chosen: Collection[str]
     ) -> tuple[dict[str, frozenset[str]], list[Problem]]:
-        """Return what each suspect holds without right, and a problem for each consumer in doubt.
+        """Return what each suspect still holds without right, and a problem for each consumer in doubt.
 
-        Where nova's lists may be incomplete, they are read twice. Then nova is asked for each suspect by
-        itself, as the rows of a move between cells may have changed places while the cells were read one
-        after the other.
+        Nova is read again if it has a suspect, which it may have begun to move or unshelve, and if its lists
+        may be incomplete. Then it is asked for each other suspect by itself, as the rows of a move between
+        cells may have changed places while the cells were read one after the other.
         """
-        suspects = nova.find_suspects(chosen)
-        if suspects and nova.is_complete and not source.is_exhaustive:
+        is_doubtful = not source.is_exhaustive or not nova.known.isdisjoint(suspects)
+        if suspects and nova.is_complete and is_doubtful:
             # what was left out once without a word was most likely there a moment later
-            again = read_nova(source, nova.cloud, None)
+            again = self._read_nova(source, nova.cloud, None)
             nova.unreadable += [*again.hosts.problems, *again.unreadable]
             both = again.find_suspects(chosen)
             suspects = {
@@ -145,13 +189,9 @@ class Audit:
         if not nova.is_complete:
             return suspects, []
         try:
-            # nova still returns some when asked for them one by one, and its mappings still name others
-            for uuid in source.find_instances(suspects.keys() - nova.known):
+            known, problems = nova.unplaced.find_lost(source, suspects.keys() - nova.known)
+            for uuid in known:
                 del suspects[uuid]
-            lost = source.find_lost(suspects.keys() - nova.known)
-            for uuid in lost:
-                del suspects[uuid]
-            problems = [Problem(Reason.LOST, f"consumer {uuid}", text) for uuid, text in lost.items()]
             return suspects, [*problems, *_spare_in_use(suspects, nova, source)]
         except Unreadable as error:
             nova.unreadable.append(error.problem)
@@ -164,13 +204,27 @@ class Nova:
 
     hosts: Hosts
     cloud: AllocationView
-    known: set[str]
+    moves: Moves
+    services: Mapping[tuple[str, str], ComputeService]
+    unplaced: Unplaced
     healer: Healer
+    retired: frozenset[str]
+    #: problems of the instances on no host that are stuck
+    stuck: Sequence[Problem] = ()
     #: by instance that is on a host, the UUID of its compute node; None where that is not clear
     places: dict[str, str | None] = field(default_factory=dict)
+    #: by instance that holds something and uses nothing, its state
+    unused: dict[str, str] = field(default_factory=dict)
+    #: instances on no host for which nova may be claiming
+    pending: set[str] = field(default_factory=set)
     unreadable: list[Problem] = field(default_factory=list)
     #: why this is hardly the nova of this placement
     doubt: Sequence[Problem] = ()
+
+    @property
+    def known(self) -> set[str]:
+        """Return the consumers of nova: requested builds, migrations that are not over, and instances."""
+        return self.unplaced.known
 
     @property
     def is_complete(self) -> bool:
@@ -206,12 +260,13 @@ class Nova:
             for each in self.healer.problems
             if each.reason not in (Reason.WRONG_HOST, Reason.DOUBLED) or each.subject in left
         ]
+        kept += [*self.stuck, *self._describe_left()]
         return [*self.hosts.problems, *self.unreadable, *missing, *kept]
 
     @cached_property
     def _roots(self) -> frozenset[str]:
-        """Return the compute nodes that have a provider."""
-        nodes = {node.uuid for node in self.hosts.all_nodes() if node.uuid}
+        """Return the compute nodes that have a provider, those of a host that is removed included."""
+        nodes = {*self.retired, *(node.uuid for node in self.hosts.all_nodes() if node.uuid)}
         return frozenset(nodes & {root.uuid for root in self.cloud.roots})
 
     @cached_property
@@ -238,13 +293,20 @@ class Nova:
         return self.of_nodes.intersection(self.healer.misplaced[instance])
 
     def note(self, cell: Cell, instances: Iterable[Instance]) -> Iterator[Instance]:
-        """Note who is there, and where; an instance without a host is known, and not judged."""
+        """Note who is there, and yield those whose host tells what they use."""
         for instance in instances:
-            self.known.add(instance.uuid)
-            if instance.host:
+            uuid = instance.uuid
+            verdict = self.unplaced.judge(instance)
+            if verdict is Verdict.PLACED:
                 node = self.healer.find_node(cell, instance)
-                self.places[instance.uuid] = node.uuid if node else None
+                self.places[uuid] = node.uuid if node else None
                 yield instance
+            elif uuid in self.cloud.held:
+                if verdict is Verdict.UNUSED:
+                    state = instance.vm_state or "in no state"
+                    self.unused[uuid] = state if instance.host else f"{state}, on no host"
+                    continue
+                self.pending.add(uuid)
 
     def find_suspects(self, chosen: Collection[str]) -> dict[str, frozenset[str]]:
         """Return by consumer the providers on which it holds allocations without right."""
@@ -255,7 +317,50 @@ class Nova:
         }
         for instance in self.healer.misplaced:
             suspects[instance] = self._removable(instance).intersection(chosen)
+        # another cell may have a row of it in another state
+        for instance in sorted(self.unused.keys() - self.places.keys() - self.pending):
+            suspects[instance] = self.own.intersection(self.cloud.held[instance]).intersection(chosen)
+        for instance, place, providers in self._iterate_left():
+            if not self._find_objection(instance, place):
+                suspects[instance] = suspects.get(instance, frozenset()) | providers.intersection(chosen)
         return {consumer: providers for consumer, providers in suspects.items() if providers}
+
+    def _iterate_left(self) -> Iterator[tuple[str, Place, frozenset[str]]]:
+        """Yield instances with a node that each was evacuated from, and the providers that it holds there."""
+        for instance in sorted(self.moves.left.keys() & self.places.keys() - self.moves.moving):
+            node = self.places[instance]
+            if node is None or node not in self.cloud.records:
+                continue
+            held = self.cloud.held.get(instance, {}).keys() - self.cloud.reach(node)
+            for place, providers in self.healer.find_left_behind(instance).items():
+                if left := providers & held:
+                    yield instance, place, left
+
+    def _find_objection(self, instance: str, place: Place) -> str:
+        """Return why an instance keeps what it holds where it was evacuated from; empty if it is a leak.
+
+        A nova-compute that is up and was not restarted since may have the guest still.
+        """
+        if task := self.healer.busy.get(instance):
+            return f"it is {task} at the moment"
+        service = self.services.get(place[:2])
+        if service is None or not service.is_up:
+            return ""
+        return "nova-compute is up there, and removes this when it is restarted"
+
+    def explain(self, instance: str) -> str:
+        """Return why an instance uses nothing of what it would lose; empty if that is its host alone."""
+        if instance in self.unused:
+            return f": its instance uses nothing ({self.unused[instance]})"
+        return ": its instance was evacuated" if instance in self.moves.left else ""
+
+    def _describe_left(self) -> Iterator[Problem]:
+        """Yield a problem for each evacuated instance that keeps what it holds of the host that it left."""
+        for instance, place, providers in self._iterate_left():
+            if objection := self._find_objection(instance, place):
+                names = ", ".join(sorted(map(self.cloud.name, providers)))
+                text = f"it was evacuated from {place[1]}, and holds resources of {names} still; {objection}"
+                yield Problem(Reason.IN_USE, f"instance {instance}", text)
 
     def find_use(self, consumer: str, instance: str) -> frozenset[str]:
         """Return the providers where a consumer holds what an instance uses and does not hold itself.
@@ -293,23 +398,8 @@ class Nova:
         and nothing of providers that nova has nothing to do with.
         """
         if consumer_type != UNKNOWN_TYPE:
-            return consumer_type in _TYPES
+            return consumer_type in NOVA_TYPES
         return not self.of_nodes.isdisjoint(providers) and self.own.issuperset(providers)
-
-
-def read_nova(source: Source, cloud: AllocationView, network: Network | None) -> Nova:
-    """Read all that may hold something, after what is held and the ports were read."""
-    builds = source.list_requested_builds()
-    hosts = read_hosts(source)
-    moves = read_moves(source, hosts)
-    nova = Nova(hosts, cloud, set(builds), Healer(hosts, cloud, moves, network))
-    nova.known.update(move.uuid for move in moves.records if move.uuid)
-    nova.unreadable += moves.problems
-    known, unreadable = add_replaced(source, cloud, hosts)
-    nova.doubt = check_nova(known, cloud)
-    nova.unreadable += [*unreadable, *find_lost_cells(source, hosts), *check_cells(known, cloud)]
-    nova.healer.judge_cells(source, nova.note, nova.unreadable)
-    return nova
 
 
 def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
@@ -340,18 +430,19 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
             f"it is a migration that is over ({move.status}) and holds what instance {instance} uses of "
             f"{names}; placement-migrate heal-allocations gives the instance its own, and the next audit "
             "removes this, or "
-            f"openstack resource provider allocation move {consumer} {instance} --consumer-type INSTANCE"
+            f"openstack resource provider allocation move {consumer} {instance}"
         )
         problems.append(Problem(Reason.IN_USE, f"consumer {consumer}", text))
     return problems
 
 
-def _plan(changes: Sequence[Change]) -> Plan:
+def plan_removals(changes: Sequence[Change]) -> Plan:
+    """Return the plan that removes orphaned allocations."""
     edit = Recorded("orphaned allocations", ("allocations",))
     return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
 
 
-def _plan_removals(
+def _find_removals(
     readings: Iterable[Reading], suspects: Mapping[str, frozenset[str]], nova: Nova
 ) -> Iterator[Change]:
     for reading in readings:
@@ -367,7 +458,8 @@ def _plan_removals(
         }
         if kept != held:
             names = ", ".join(nova.cloud.name(provider) for provider in held if provider not in kept)
-            yield Change(consumer, state, replace(state, allocations=kept), f"orphaned on {names}")
+            reason = f"orphaned on {names}{nova.explain(consumer.uuid)}"
+            yield Change(consumer, state, replace(state, allocations=kept), reason)
 
 
 def _compare_providers(nova: Nova) -> Iterator[Problem]:
@@ -387,6 +479,8 @@ def _compare_providers(nova: Nova) -> Iterator[Problem]:
                 )
             else:
                 yield Problem(Reason.NO_PROVIDER, f"node {node.name}", reason)
+        else:
+            yield from _compare_status(nova, node)
     strangers = cloud.hosts - uuids if nova.is_complete else ()
     consumers = Counter(
         cloud.root(provider)
@@ -397,5 +491,21 @@ def _compare_providers(nova: Nova) -> Iterator[Problem]:
     for uuid in (uuid for uuid in cloud.records if uuid in strangers):
         text = f"nova has no compute node {uuid}"
         if number := consumers[uuid]:
-            text += f"; what {number} consumer{'s' if number > 1 else ''} hold of it is left alone"
+            text += f"; what {number} consumer{'s' if number > 1 else ''} hold of it is left alone, and "
+            text += f"placement-migrate decommission {shlex.quote(cloud.name(uuid))} judges it"
         yield Problem(Reason.NO_COMPUTE_NODE, f"provider {cloud.name(uuid)}", text)
+
+
+def _compare_status(nova: Nova, node: ComputeNode) -> Iterator[Problem]:
+    """Yield a problem if the provider of a node contradicts the service of its host."""
+    service = nova.services.get((node.cell, node.host))
+    has_trait = _STATUS in (nova.cloud.records[node.uuid or ""].traits or ())
+    if service is None or has_trait is service.is_disabled or not (has_trait or service.reports_status):
+        return
+    state, verb = ("disabled", "lacks") if service.is_disabled else ("enabled", "has")
+    text = f"nova-compute of host {node.host} is {state}, and the provider {verb} {_STATUS}"
+    text += ", so no instance is scheduled to it" if has_trait else ""
+    advice = (
+        "restart nova-compute if it stays so" if service.is_up else "nova-compute corrects it when started"
+    )
+    yield Problem(Reason.STATUS, f"node {node.name}", f"{text}; {advice}")

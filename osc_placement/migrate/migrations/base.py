@@ -16,7 +16,8 @@ from osc_placement.migrate.problem import Problem, Reason
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
     from osc_placement.batch.plan import Plan
-    from osc_placement.candidates.nova_filters import NO_NOVA_CONF, Options
+    from osc_placement.candidates.nova_filters import Options
+    from osc_placement.migrate.migrations.constraints import HostVerdict
     from osc_placement.migrate.nova.ports import Allocation, Port
     from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource, Source
 
@@ -52,6 +53,8 @@ class Assessment:
     :ivar written: the ports whose binding profiles were written, or are to be written
     :ivar way: how these are written, in the words that follow "written"
     :ivar skipped: what was not compared because of an option; empty if all was
+    :ivar verdicts: by instance that holds nothing, whether its host is allowed
+    :ivar is_uncorrected: whether allocations are wrong that were to be corrected, and stay so
     """
 
     plan: Plan
@@ -63,6 +66,8 @@ class Assessment:
     written: Sequence[str] = ()
     way: str = ""
     skipped: str = ""
+    verdicts: Mapping[str, HostVerdict] = field(default_factory=dict)
+    is_uncorrected: bool = False
 
     @property
     def refusal(self) -> str:
@@ -86,7 +91,7 @@ class Context:
     open_ironic: Callable[[], BareMetalSource | None] = lambda: None
     open_neutron: Callable[[], NetworkSource | None] = lambda: None
     open_glance: Callable[[], ImageSource | None] = lambda: None
-    read_scheduler_options: Callable[[], tuple[Options | None, str]] = lambda: (None, NO_NOVA_CONF)
+    read_scheduler_options: Callable[[], tuple[Options | None, str]] = lambda: (None, "not read")
     #: whether neutron is read even if no provider has inventory that a port may ask for
     names_neutron: bool = False
 

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from osc_placement import microversion
-from osc_placement.api.concurrency import Reading
+from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.errors import UsageError
+from osc_placement.errors import NotFound, UsageError
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.model import Inventory, ProviderRecord
+from osc_placement.model import PARTS, Inventory, Part, ProviderRecord
 from osc_placement.syntax import names_provider
 
 if TYPE_CHECKING:
@@ -85,10 +85,11 @@ class AllocationView(CloudView):
         return used
 
 
-def read_cloud(client: PlacementClient, concurrency: int) -> AllocationView:
-    """Read all providers, and all that is held of them."""
+def read_cloud(client: PlacementClient, concurrency: int, *, usages: bool = False) -> AllocationView:
+    """Read all providers, with their usages if these are needed, and then all that is held of them."""
     client.require(microversion.CONSUMER_GENERATIONS, "a comparison of allocations")
-    found = list(client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency))
+    want: tuple[Part, ...] = PARTS if usages else ("inventories", "traits", "aggregates")
+    found = list(client.read_providers(want=want, concurrency=concurrency))
     providers = [record.provider.uuid for record in found]
     consumers = client.read_consumers(providers, Reading(concurrency), whole=False)
     held: dict[str, Claims] = {}
@@ -100,6 +101,41 @@ def read_cloud(client: PlacementClient, concurrency: int) -> AllocationView:
         if consumer.project_id and consumer.user_id:
             owners[consumer.uuid] = sys.intern(consumer.project_id), sys.intern(consumer.user_id)
     return AllocationView(found, held, owners)
+
+
+def find_unrecorded(client: PlacementClient, cloud: AllocationView, concurrency: int) -> frozenset[str]:
+    """Return the providers of which more is allocated than consumers hold; their usages were read.
+
+    The rest is of consumers without a record, which no answer names. What was released after the usage was
+    read looks the same, so the usage of a suspect is read again, and then its consumers: each that is seen
+    before or after the usage counts.
+    """
+    held = cloud.usages()
+    suspects = [
+        uuid
+        for uuid, record in cloud.records.items()
+        if any(used > held.get((uuid, name), 0) for name, used in (record.usages or {}).items())
+    ]
+    holders: dict[str, dict[str, Counter[str]]] = {uuid: {} for uuid in suspects}
+    for consumer, claims in cloud.held.items() if suspects else ():
+        for uuid in holders.keys() & claims.keys():
+            holders[uuid][consumer] = Counter(claims[uuid])
+
+    def is_short(uuid: str) -> bool:
+        try:
+            usages = client.provider_usages(uuid)
+            now = client.list_provider_allocations(uuid)["allocations"]
+        except NotFound:
+            return False
+        seen = holders[uuid]
+        for consumer, entry in now.items():
+            amounts: Counter[str] = Counter(entry["resources"])
+            seen[consumer] = amounts | seen.get(consumer, amounts)
+        total = sum(seen.values(), Counter[str]())
+        return any(used > total[name] for name, used in usages.items())
+
+    short = map_in_order(is_short, suspects, threads=concurrency)
+    return frozenset(uuid for uuid, is_so in zip(suspects, short, strict=True) if is_so)
 
 
 def choose_providers(cloud: AllocationView, names: Collection[str]) -> frozenset[str]:

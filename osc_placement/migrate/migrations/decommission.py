@@ -3,9 +3,11 @@
 
 The steps are those of `Step`. A hold has the command that removes it only if that is certain: none has one
 while anything is unknown or the host is left alone, and what is deleted has one only when all steps before it
-are done. No command removes an allocation: the audit finds out which are orphans. What is left when nothing
-holds the host is its provider with what is nested in it, of which a deletion is planned; while anything holds
-it, or not all of nova can be read, none is.
+are done. The audit (audit.py) finds out which allocations are orphans, for this host also if nova has deleted
+its compute nodes; their removal is planned unless nova-compute is up. What is left when nothing holds the
+host is its provider with what is nested in it, of which a deletion is planned; while anything holds it, or
+not all of nova can be read, none is. If the host is freed first, only instances, moves, nested providers and
+allocations that stay count: nova deletes the rest without a provider.
 
 Placement is read before nova, so what nova starts meanwhile is seen. An instance that is built after that
 holds its allocations before it has a host, and the server refuses to delete a provider of which something is
@@ -22,7 +24,8 @@ from typing import Final
 
 from osc_placement.batch.plan import Plan
 from osc_placement.errors import UsageError
-from osc_placement.migrate.migrations.base import Context
+from osc_placement.migrate.migrations.audit import Audit, plan_removals
+from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import AllocationView, read_cloud
 from osc_placement.migrate.migrations.providers import (
     FormerNova,
@@ -33,13 +36,15 @@ from osc_placement.migrate.migrations.providers import (
     read_former,
     was_reported,
 )
-from osc_placement.migrate.nova.facts import ComputeNode
-from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.nova.facts import ComputeNode, ComputeService
+from osc_placement.migrate.nova.hosts import read_services
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import is_uuid
 
 _LIVE: Final = "openstack server migrate --live-migration {}"
 _COLD: Final = "openstack server migrate {}"
+#: by vm_state, the command that takes an instance from a host that is down
+_EVACUATIONS: Final = dict.fromkeys(("active", "stopped", "error"), "openstack server evacuate {}")
 #: by vm_state, the command that takes an instance from its host
 _COMMANDS: Final[Mapping[str, str]] = {
     "active": _LIVE,
@@ -47,6 +52,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "stopped": _COLD,
     "shelved": "openstack server shelve --offload {}",
 }
+_SHOW: Final = "openstack resource provider allocation show {}"
 _RESIZED: Final = "its owner has to confirm or revert the resize"
 #: by vm_state, what has to be done if that is not for an administrator to decide
 _ADVICE: Final[Mapping[str, str]] = {
@@ -71,31 +77,48 @@ class Step(enum.StrEnum):
 
 #: steps that delete, whose command is shown when those before them are done
 _DELETING: Final = frozenset((Step.SERVICE, Step.MAPPING))
+#: steps of what nova has of a host, and deletes whether or not the host has providers
+_OF_NOVA: Final = _DELETING | {Step.DISABLE, Step.AGGREGATES}
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A thing that holds a host, and the command that removes it; empty if there is none that is certain."""
+    """A thing that holds a host, and the command that removes it; empty if there is none that is certain.
+
+    :ivar is_orphaned: whether it is an allocation that the audit would remove
+    :ivar goes_with_service: whether nova removes it when the service is deleted
+    """
 
     step: Step
     subject: str
     text: str
     command: str = ""
+    is_orphaned: bool = False
+    goes_with_service: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Decommission:
-    """What holds a host, in order, and the plan that deletes its providers; empty while anything holds it."""
+    """What holds a host, in order, and the plans that remove orphaned allocations and delete its providers.
+
+    Both are empty if there are problems; ``freeing`` is so while nova-compute is up, and ``plan`` while
+    anything holds the host.
+    """
 
     host: str
     holds: Sequence[Hold]
     problems: Sequence[Problem]
+    freeing: Plan
     plan: Plan
     names: Mapping[str, str]
+    is_up: bool
 
 
-def assess(context: Context, host: str) -> Decommission:
-    """Find what holds a host; raise UsageError if neither nova nor placement has it."""
+def assess(context: Context, host: str, *, frees: bool = False) -> Decommission:
+    """Find what holds a host; raise UsageError if neither nova nor placement has it.
+
+    :param frees: whether the host is freed before its providers are deleted
+    """
     cloud = read_cloud(context.client, context.concurrency)
     source = context.source
     nova = read_former(source, cloud)
@@ -104,37 +127,47 @@ def assess(context: Context, host: str) -> Decommission:
     roots, unclear = _find_roots(cloud, nova, host, (*nodes, *former))
     places = {host, *(node.name for node in (*nodes, *former))}
     nova.read_instances(source, cloud, roots, places)
-    services = _read_services(source, nova, host)
+    found, unread = read_services(source, nova.hosts)
+    services = {cell: service for (cell, name), service in found.items() if name == host}
+    nova.problems += unread
     aggregates = [each for each in source.list_aggregates() if host in each.hosts]
     is_known = nodes or former or roots or aggregates or services or host in nova.hosts.cell_of
     if not is_known and nova.is_complete:
         raise UsageError("; ".join([f"Neither nova nor placement has a host {host}", *map(str, unclear)]))
     problems = [*nova.problems, *unclear, *_object(nova, cloud, host, nodes, roots, services)]
-    view = _Host(host, places, cloud, nova, roots)
+    view = _Host(host, places, cloud, nova, roots, services.values())
+    orphans = view.find_orphans(context)
+    problems += [each for each in orphans.problems if each.reason is Reason.UNKNOWN and each not in problems]
+    claims = [*view.hold_allocations(orphans)]
+    has_evacuated = any(each.goes_with_service for each in claims)
     holds = [
-        *_hold_service(host, services, nodes, nova),
+        *_hold_service(host, services, nodes, nova, has_evacuated=has_evacuated),
         *view.hold_moves(),
         *view.hold_instances(),
-        *view.hold_allocations(),
+        *claims,
         *view.hold_nested(),
         *(
             Hold(
                 Step.AGGREGATES,
                 f"host aggregate {each.name}",
                 f"{host} is in it",
-                f"openstack aggregate remove host {each.uuid} {shlex.quote(host)}",
+                f"openstack aggregate remove host {each.id} {shlex.quote(host)}",
             )
             for each in aggregates
         ),
     ]
     holds.sort(key=lambda hold: list(Step).index(hold.step))
     # nova's API may leave something out, and does not show which cell a host is mapped to
-    first = {each.step for each in holds[:1]} if source.is_exhaustive else frozenset[Step]()
+    remaining = [each.step for each in holds if not each.goes_with_service]
+    first = frozenset(remaining[:1]) if source.is_exhaustive else frozenset[Step]()
     withheld = frozenset(Step) if problems else _DELETING - first
     holds = [replace(hold, command="") if hold.step in withheld else hold for hold in holds]
+    is_freed = frees and not view.is_up
+    left = [hold for hold in holds if not (is_freed and (hold.is_orphaned or hold.step in _OF_NOVA))]
     trees = [cloud.records[uuid] for root in roots for uuid in reversed(cloud.tree(root))]
-    changes = [] if holds or problems else list(map(plan_deletion, trees))
-    return Decommission(host, holds, problems, plan_staged(f"providers of host {host}", changes), cloud.names)
+    plan = plan_staged(f"providers of host {host}", [] if left or problems else [*map(plan_deletion, trees)])
+    freeing = replace(orphans.plan, steps=() if problems or view.is_up else orphans.plan.steps)
+    return Decommission(host, holds, problems, freeing, plan, cloud.names, view.is_up)
 
 
 def _find_roots(
@@ -162,19 +195,6 @@ def _find_roots(
     return found, unclear
 
 
-def _read_services(source: Source, nova: FormerNova, host: str) -> dict[str, bool]:
-    """Return by UUID of a cell whether the service of a host in it is disabled; note what cannot be read."""
-    services: dict[str, bool] = {}
-    for cell in nova.hosts.readable_cells:
-        try:
-            found = source.list_services(cell)
-            if host in found:
-                services[cell.uuid] = found[host]
-        except Unreadable as error:
-            nova.problems.append(error.problem)
-    return services
-
-
 def _object(
     nova: FormerNova,
     cloud: AllocationView,
@@ -199,15 +219,22 @@ def _object(
 
 
 def _hold_service(
-    host: str, services: Mapping[str, bool], nodes: Sequence[ComputeNode], nova: FormerNova
+    host: str,
+    services: Mapping[str, ComputeService],
+    nodes: Sequence[ComputeNode],
+    nova: FormerNova,
+    *,
+    has_evacuated: bool,
 ) -> Iterator[Hold]:
     name = shlex.quote(host)
     if services:
-        if not all(services.values()):
+        if not all(service.is_disabled for service in services.values()):
             text = "it is enabled, so that instances are scheduled to it"
             command = f"openstack compute service set --disable {name} nova-compute"
             yield Hold(Step.DISABLE, f"service nova-compute of {host}", text, command)
-        text = "its compute nodes, host mapping and resource providers go with it; stop nova-compute first"
+        text = "its compute nodes, host mapping and resource providers go with it"
+        text += ", and what evacuated instances hold of these" if has_evacuated else ""
+        text += "; stop nova-compute first"
         listing = f"openstack compute service list --service nova-compute --host {name} -f value -c ID"
         command = f"openstack compute service delete $({listing})"
         yield Hold(Step.SERVICE, f"service nova-compute of {host}", text, command)
@@ -226,8 +253,16 @@ class _Host:
     """A host, with what was read of it."""
 
     def __init__(
-        self, host: str, places: set[str], cloud: AllocationView, nova: FormerNova, roots: Sequence[str]
+        self,
+        host: str,
+        places: set[str],
+        cloud: AllocationView,
+        nova: FormerNova,
+        roots: Sequence[str],
+        services: Collection[ComputeService],
     ) -> None:
+        self.is_up = any(service.is_up for service in services)
+        self._has_service = bool(services)
         self._host = host
         self._cloud = cloud
         self._nova = nova
@@ -258,22 +293,79 @@ class _Host:
             command = ""
             if instance.task_state:
                 text += f", and its task {instance.task_state} has to end"
+                if self._has_service and not self.is_up:
+                    text += f"; openstack server set --state error {uuid} ends it if it does not"
             elif state in _ADVICE:
                 text += f"; {_ADVICE[state].format(instance.uuid)}"
-            else:
+            elif not self._has_service:
+                text += ", and nova moves none from a host without a service; start nova-compute there once"
+            elif self.is_up:
                 command = _COMMANDS.get(state, "openstack server show {}").format(instance.uuid)
+            elif state in _EVACUATIONS:
+                command = _EVACUATIONS[state].format(instance.uuid)
+            else:
+                text += f"; nova-compute is down, and nova evacuates only in state {', '.join(_EVACUATIONS)}"
             yield Hold(Step.INSTANCES, f"instance {uuid}", text, command)
 
-    def hold_allocations(self) -> Iterator[Hold]:
-        """Yield a hold for each consumer of the host that is neither on it nor moving."""
+    def _iterate_claims(self) -> Iterator[tuple[str, str]]:
+        """Yield the consumers and providers of allocations of what is neither on the host nor moving."""
         consumers = {move.uuid for move in self._moves if not move.is_evacuated}
         consumers |= {move.instance_uuid for move in self._moves if not move.is_evacuated}
         for consumer, claims in sorted(self._cloud.held.items()):
-            if consumer in self._on or consumer in consumers:
-                continue
-            for provider in sorted(claims.keys() & set(self._trees)):
-                text = self._nova.describe_holder(self._cloud, consumer, provider)
-                yield Hold(Step.ALLOCATIONS, f"consumer {consumer}", text)
+            if consumer not in self._on and consumer not in consumers:
+                for provider in sorted(claims.keys() & set(self._trees)):
+                    yield consumer, provider
+
+    def find_orphans(self, context: Context) -> Assessment:
+        """Return the audit of what is held of the host by what is neither on it nor moving.
+
+        An instance on the host may hold something of its provider from before a reinstallation.
+        """
+        others = {consumer for consumer, _ in self._iterate_claims()}
+        if not others:
+            return Assessment(plan_removals([]))
+        audit = Audit(
+            frozenset(self._trees),
+            max_removals=len(self._cloud.held),
+            skips_ports=True,
+            retired=frozenset(self._roots),
+        )
+        found = audit.compare(context, self._cloud)
+        changes = [change for change in found.plan.changes if change.uuid in others]
+        return replace(found, plan=plan_removals(changes))
+
+    def hold_allocations(self, orphans: Assessment) -> Iterator[Hold]:
+        """Yield a hold for each consumer of the host that is neither on it nor moving."""
+        changes = {change.uuid: change for change in orphans.plan.changes}
+        reasons = {each.subject.partition(" ")[2]: each.text for each in orphans.problems}
+        name = shlex.quote(self._host)
+        for consumer, provider in self._iterate_claims():
+            change = changes.get(consumer)
+            is_orphaned = change is not None and provider not in (change.after.allocations or {})
+            reason, command = reasons.get(consumer, f"{_SHOW.format(consumer)} shows more"), ""
+            if change is not None and is_orphaned:
+                reason, command = change.reason, f"placement-migrate decommission {name} --free"
+            if is_orphaned and self.is_up:
+                command = f"placement-migrate audit --delete --resource-provider {provider}"
+            goes_with_service = is_orphaned and self._is_evacuated(consumer, provider)
+            where = self._nova.describe_consumer(consumer)
+            text = f"it holds something of {self._cloud.name(provider)}, and {where}; {reason}"
+            subject = f"consumer {consumer}"
+            yield Hold(Step.ALLOCATIONS, subject, text, command, is_orphaned, goes_with_service)
+
+    def _is_evacuated(self, consumer: str, provider: str) -> bool:
+        """Return whether nova removes an allocation with the service: that of an evacuated instance.
+
+        Nova looks at the trees of the compute nodes that the host has now, and at evacuations from it.
+        """
+        moves = [move for move in self._moves if move.is_evacuated and move.source_host == self._host]
+        nodes = {node.uuid for node in self._nova.hosts.all_nodes() if node.host == self._host}
+        return (
+            self._has_service
+            and not self.is_up
+            and self._cloud.root(provider) in nodes
+            and any(move.instance_uuid == consumer for move in moves)
+        )
 
     def hold_nested(self) -> Iterator[Hold]:
         """Yield a hold for each nested provider that is not certainly nova's."""

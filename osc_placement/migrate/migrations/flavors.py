@@ -7,7 +7,7 @@ specs that nova ignores, requests that nova or placement refuses, flavors that f
 present, and flavors that leave a large part of a host unused (candidates/flavor_fit.py).
 
 The hosts on which a flavor fits are those that the request filters of nova's scheduler leave. What these read
-of an instance is not known, and is not guessed: see `_Filters`.
+of an instance is not known, and is not guessed: see `Filters`.
 
 Never touches flavors, images, aggregates and providers, and never deletes a name. What an image asks for is
 judged by its names only: which flavor it will be booted with is not known.
@@ -32,27 +32,18 @@ from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.nova_filters import (
-    NAMES,
-    NODE_TRAIT,
-    OWNER_TRAIT,
     STATUS_FILTER,
     SWITCHES,
     Asked,
-    Boot,
-    Options,
-    State,
     add_filters,
-    ask_filters,
-    describe_owner_gap,
-    list_applied,
     name_aggregates,
     needs_aggregates,
 )
-from osc_placement.candidates.nova_filters import HostAggregate as FilterAggregate
 from osc_placement.candidates.request import CandidateRequest, NotCountable
 from osc_placement.errors import UsageError
 from osc_placement.flavor import Flavor, NoClaim
 from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.constraints import Filters
 from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
 from osc_placement.migrate.migrations.providers import plan_staged
 from osc_placement.migrate.nova.facts import HostAggregate, Image
@@ -169,7 +160,7 @@ class Flavors:
         filters = None
         if self.applies_filters:
             read = aggregates if len(judge.unread) == unread else None
-            filters = _Filters(options, gap, self.forced_filters, traits, read, cloud)
+            filters = Filters(options, gap, self.forced_filters, traits, read, cloud)
         judge.judge_flavors(flavors, filters)
         if not self.flavors:
             images, note = _read_images(context, source, judge)
@@ -286,68 +277,6 @@ def is_creatable(name: str) -> bool:
     return bool(VALID_NAME.fullmatch(name)) and name.startswith(CUSTOM_PREFIX) and name != CUSTOM_PREFIX
 
 
-class _Filters:
-    """The request filters of nova's scheduler.
-
-    They are asked for an instance without an availability zone other than the default of nova.conf, and of an
-    image without properties. Those that depend on its project, disk format, networks and ports are left out,
-    and those that ask for a trait that placement does not know.
-
-    :ivar names: the names of the host aggregates, by UUID
-    """
-
-    def __init__(
-        self,
-        options: Options | None,
-        gap: str,
-        forced: frozenset[str],
-        traits: frozenset[str],
-        aggregates: Sequence[HostAggregate] | None,
-        cloud: CloudView,
-    ) -> None:
-        nodes = cloud.snapshot.with_any_trait((NODE_TRAIT,))
-        without = nodes & ~cloud.snapshot.with_any_trait((OWNER_TRAIT,))
-        self.names = {each.uuid: each.name for each in aggregates or ()}
-        self._options, self._forced = options, forced
-        self._gap = "" if options else f" ({gap})"
-        self._boot = Boot(
-            Flavor(0, 0, 0),
-            traits=traits,
-            aggregates=None
-            if aggregates is None
-            else [FilterAggregate(each.uuid, each.name, each.metadata) for each in aggregates],
-            owner_gap=describe_owner_gap(traits, nodes.bit_count(), without.bit_count()),
-        )
-        asked = ask_filters(self._boot, options, forced)
-        self._left_out = [one.name for one in asked if one.state is State.UNKNOWN]
-        #: by filter
-        self._unknown_traits: dict[str, frozenset[str]] = {}
-
-    @property
-    def note(self) -> str:
-        """Return what is assumed, and which filters are left out of what was asked so far."""
-        zone = self._options and self._options.default_schedule_zone
-        off = [
-            f"{name} (placement has no trait {' or '.join(sorted(self._unknown_traits[name]))})"
-            for name in NAMES
-            if name in self._unknown_traits
-        ]
-        return (
-            f"filters of nova's scheduler{self._gap}: "
-            f"{f'availability zone {zone}' if zone else 'no availability zone'} and no image properties are "
-            f"assumed; not applied: {', '.join([*self._left_out, *off])}"
-        )
-
-    def ask(self, flavor: Flavor, request: CandidateRequest) -> list[Asked]:
-        """Return the filters that ask for something; raise NoClaim if one refuses the flavor."""
-        boot = replace(self._boot, flavor=flavor, required=request.required)
-        asked = ask_filters(boot, self._options, self._forced)
-        for one in asked:
-            if one.unknown:
-                self._unknown_traits[one.name] = self._unknown_traits.get(one.name, frozenset()) | one.unknown
-        return list_applied(asked)
-
-
 @dataclass(frozen=True, slots=True)
 class _Request:
     """The request of nova's scheduler for a flavor.
@@ -400,7 +329,7 @@ class _Judge:
             self.unread.append(error.problem)
             return []
 
-    def judge_flavors(self, flavors: Iterable[Flavor], filters: _Filters | None) -> None:
+    def judge_flavors(self, flavors: Iterable[Flavor], filters: Filters | None) -> None:
         """Judge each flavor: what is ignored, the names, and where the request fits if all are known."""
         aggregate_names = filters.names if filters else {}
         if not self.cloud.roots:
@@ -453,7 +382,7 @@ class _Judge:
         if reason := self.names.note(kind, name, subject):
             self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, reason))
 
-    def _read_request(self, flavor: Flavor, filters: _Filters | None) -> _Request | Reason:
+    def _read_request(self, flavor: Flavor, filters: Filters | None) -> _Request | Reason:
         """Return what a flavor asks for; report why it cannot be answered, if so, and return that."""
         subject = f"flavor {flavor.name}"
         ignored = dict(find_ignored(flavor))
@@ -499,7 +428,7 @@ class _Judge:
             if does_fit is None:
                 text = "its groups have too many combinations to tell whether it fits on a host"
                 return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
-            text = f"fits on no empty host: {_name_limit(fit.empty, asked.own)}"
+            text = f"fits on no empty host: {_name_limit(fit, asked.own)}"
             if number:
                 last = lasting[number - 1]
                 conditions = last.describe(partial(name_aggregates, names=aggregate_names))
@@ -572,15 +501,15 @@ def _describe_waste(best: BestHost, most_unused: int) -> str:
     return f"leaves {shares} unused where {limits}: {number} on {best.host.name}, its best host"
 
 
-def _name_limit(cloud: CloudView, request: CandidateRequest) -> str:
+def _name_limit(fit: FlavorFit, request: CandidateRequest) -> str:
     """Return the condition of a request that excludes the last hosts, or what is closest to its amount."""
-    steps, _ = explain_cloud(cloud, request)
+    steps, _ = explain_cloud(fit.empty, request)
     last = next((step for step in steps if not step.left), None)
     if last is None:
         return "its groups fit on no host together"
     where = f" (group {last.group})" if last.group and last.group != "root" else ""
     asked = [
-        describe_shortage(cloud.nodes, name, amount)
+        describe_shortage(fit.empty.nodes, name, amount, fit.alike)
         for group in request.groups
         if group.suffix == last.group
         for name, amount in group.resources.items()

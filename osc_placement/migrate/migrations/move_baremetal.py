@@ -237,7 +237,7 @@ class MoveBaremetal:
         if not metal:
             return Assessment(_plan([]), (*hosts.problems, *strangers))
         context.client.require(microversion.RESHAPER, "a move of bare metal nodes")
-        builds = context.source.list_requested_builds()
+        builds = frozenset(context.source.list_requested_builds())
         cloud = read_cloud(context.client, context.concurrency)
         residents = read_residents(context.source, hosts)
         problems = [*hosts.problems, *strangers, *residents.unreadable.values()]

@@ -13,11 +13,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from osc_placement.candidates.node import Stock
 from osc_placement.migrate.migrations.cloud import AllocationView, Claims, iterate_amounts
 from osc_placement.migrate.nova.ports import RequestGroup
+from osc_placement.migrate.problem import Reason
 
 _THOUSAND: Final = 1000
 #: groups that are tried on a provider before the search for a choice ends; they take less than a second
@@ -25,20 +26,28 @@ _MOST_TRIES: Final = 20_000
 
 
 class Unplaceable(Exception):
-    """An error: a claim cannot be placed, for the reason in its text."""
+    """An error: a claim cannot be placed, for the reason in its text; ``reason`` is the kind of problem."""
+
+    reason: ClassVar[Reason]
 
 
 class NoInventory(Unplaceable):
     """An error: no provider of the host has inventory of a class."""
 
+    reason = Reason.NO_INVENTORY
+
 
 class Ambiguous(Unplaceable):
     """An error: several providers could have the allocation."""
+
+    reason = Reason.AMBIGUOUS
 
 
 @dataclass
 class OverCapacity(Unplaceable):
     """An error: the only provider of a class is full; the allocation ratio ``ratio`` would make it fit."""
+
+    reason = Reason.OVER_CAPACITY
 
     provider: str
     resource: str
@@ -66,10 +75,56 @@ class Ledger:
         self.take(placed)
         return dict(placed)
 
+    def correct(self, claims: Claims, amounts: Mapping[str, int], node: str) -> dict[str, dict[str, int]]:
+        """Return claims on the host with this compute node with these amounts of classes, and take them.
+
+        An amount stays on the provider that has some of its class; 0 takes it away. Raise Unplaceable, and
+        take nothing, if an amount does not fit or may be on several providers.
+        """
+        reach = self._cloud.reach(node)
+        corrected = {provider: dict(held) for provider, held in claims.items()}
+        for resource, amount in amounts.items():
+            holders = {
+                uuid: corrected[uuid].pop(resource) for uuid in reach if resource in claims.get(uuid, ())
+            }
+            if amount:
+                provider = (
+                    self._find_again(resource, amount, holders)
+                    if holders
+                    else self._find(resource, amount, reach)
+                )
+                corrected.setdefault(provider, {})[resource] = amount
+        self.replace(claims, corrected)
+        return {provider: held for provider, held in corrected.items() if held}
+
+    def _find_again(self, resource: str, amount: int, holders: Mapping[str, int]) -> str:
+        """Return the provider on which an amount replaces what is held; raise Unplaceable if it does not fit.
+
+        A provider that is over its capacity takes less than before, as placement allows that.
+        """
+        if len(holders) > 1:
+            choices = ", ".join(sorted(map(self._describe, holders)))
+            raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
+        ((provider, held),) = holders.items()
+        inventory = self._cloud.inventory(provider, resource)
+        if inventory and amount <= held and inventory.fits_unit(amount):
+            return provider
+        self._used[provider, resource] -= held
+        try:
+            return self._find(resource, amount, (provider,))
+        finally:
+            self._used[provider, resource] += held
+
     def take(self, claims: Claims) -> None:
         """Count claims as used."""
         for provider, resource, amount in iterate_amounts(claims):
             self._used[provider, resource] += amount
+
+    def replace(self, claims: Claims, others: Claims) -> None:
+        """Count other claims as used in place of these."""
+        for provider, resource, amount in iterate_amounts(claims):
+            self._used[provider, resource] -= amount
+        self.take(others)
 
     def check(self, provider: str, resource: str, amount: int) -> None:
         """Raise Unplaceable unless an amount fits on a provider."""

@@ -5,12 +5,13 @@ A root provider whose UUID no compute node of nova has is of one of these kinds:
 
 - *duplicated*: the machine has a compute node with another UUID, as after a reinstallation. The right
   provider is the one with that UUID. It gets traits, aggregates, inventories and allocations (`Repair`).
-- *stale*: nova deleted the compute node, and the provider and all below it hold nothing. It is deleted.
+- *stale*: nova deleted the compute node, and the provider and all below it hold nothing. It is deleted; that
+  of a node of bare metal only if it was asked for, and Ironic does not have the node.
 - *in use*: nova deleted the compute node, and still has instances, moves or a mapping of the host. It is left
   alone.
 - *held*: as stale, and consumers hold something of it that nova has elsewhere or not at all. It is left
   alone, and each consumer is named.
-- *of another service*: sharing providers, nodes of bare metal, and what nova never had. It is left alone.
+- *of another service*: sharing providers, nodes that Ironic has, and what nova never had. It is left alone.
 - *unknown*: not all of nova can be read, its cell is disabled, or the evidence is not enough. It is left
   alone.
 
@@ -50,6 +51,7 @@ from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, World, changes_of
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
+from osc_placement.migrate.migrations.move_baremetal import read_ironic
 from osc_placement.migrate.migrations.plausibility import add_replaced, check_cells, check_nova
 from osc_placement.migrate.nova.facts import ComputeNode, Instance
 from osc_placement.migrate.nova.hosts import Hosts, Moves, find_lost_cells, name_some, read_hosts, read_moves
@@ -223,6 +225,8 @@ class Providers:
             nova.read_instances(context.source, cloud, suspects, places)
         suspects = [uuid for uuid in suspects if uuid in chosen]
         judge = Judge(nova, cloud, is_named=bool(self.names))
+        if any(judge.is_of_metal(cloud.records[uuid]) for uuid in suspects):
+            nova.ironic = _ask_ironic(context)
         judge.judge_all(suspects, self.shard)
         # of all shards together, if these are limited
         whole = judge
@@ -235,7 +239,8 @@ class Providers:
             each for each in nova.problems if each.reason is Reason.UNKNOWN or self.shard.has(each.subject)
         ]
         problems += judge.problems
-        number, of_all = (sum(each.kind is Kind.STALE for each in of.judged) for of in (judge, whole))
+        roots = frozenset(suspects)
+        number, of_all = (sum(each.uuid in roots for each in of.deletions) for of in (judge, whole))
         most = limit_removals(self.max_removals, len(cloud.hosts))
         if changes and of_all > most:
             text = (
@@ -253,6 +258,7 @@ class FormerNova:
     """The parts of nova that tell which machine a provider is of.
 
     :ivar former: deleted compute nodes by UUID
+    :ivar ironic: the UUIDs of Ironic's nodes, or why they are not known
     :ivar instances: by UUID, the instances that hold something of a suspect or are on its host
     """
 
@@ -260,6 +266,7 @@ class FormerNova:
     moves: Moves
     former: Mapping[str, ComputeNode]
     problems: list[Problem]
+    ironic: Collection[str] | Unreadable = ()
     instances: dict[str, Instance] = field(default_factory=dict)
 
     @property
@@ -294,21 +301,13 @@ class FormerNova:
             except Unreadable as error:
                 self.problems.append(error.problem)
 
-    def describe_holder(self, cloud: AllocationView, consumer: str, provider: str) -> str:
-        """Return what is known of a consumer of a provider, and the command that shows more.
-
-        Whether its allocation is orphaned is not decided here: the audit does that, and leaves alone what is
-        held of providers without a compute node.
-        """
-        where = "nova lists no instance with this UUID"
-        if not self.is_complete:
-            where = "whether nova has it is unknown, because not all of nova can be read"
+    def describe_consumer(self, consumer: str) -> str:
+        """Return where nova has the instance that a consumer may be."""
         if instance := self.instances.get(consumer):
-            where = f"nova has this instance on {f'host {instance.host}' if instance.host else 'no host'}"
-        advice = f"openstack resource provider allocation show {consumer} shows all that it holds"
-        if cloud.root(provider) in self.live:
-            advice = "placement-migrate audit finds out whether that is an orphan"
-        return f"it holds something of {cloud.name(provider)}, and {where}; {advice}"
+            return f"nova has this instance on {f'host {instance.host}' if instance.host else 'no host'}"
+        if not self.is_complete:
+            return "whether nova has it is unknown, because not all of nova can be read"
+        return "nova lists no instance with this UUID"
 
 
 def read_former(source: Source, cloud: AllocationView) -> FormerNova:
@@ -334,10 +333,21 @@ def read_former(source: Source, cloud: AllocationView) -> FormerNova:
     return FormerNova(hosts, moves, former, problems)
 
 
+def _ask_ironic(context: Context) -> Collection[str] | Unreadable:
+    """Return the UUIDs of Ironic's nodes, or why they are not known."""
+    try:
+        nodes = read_ironic(context)
+    except Unreadable as error:
+        return error
+    return Unreadable("Ironic", "nothing says where it is") if nodes is None else nodes
+
+
 def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: str) -> frozenset[str]:
     """Return the names by which nova may know the host or node of a provider without a live compute node."""
     node = former.get(uuid)
-    return frozenset(filter(None, (cloud.name(uuid), *((node.host, node.name) if node else ()))))
+    # the host of a node of bare metal is not its machine
+    known = () if node is None else (node.name,) if node.is_bare_metal else (node.host, node.name)
+    return frozenset(filter(None, (cloud.name(uuid), *known)))
 
 
 class Judge:
@@ -379,8 +389,10 @@ class Judge:
     def judge(self, uuid: str) -> None:
         """Find the kind of a root provider without a live compute node, and plan what becomes of it."""
         record = self._cloud.records[uuid]
-        if text := self.find_other_owner(record):
-            self._add(record, Kind.FOREIGN, text)
+        is_of_metal, ironic = self.is_of_metal(record), self._nova.ironic
+        has_node = ironic if isinstance(ironic, Unreadable) else uuid in ironic
+        if not is_of_metal and (text := self.find_other_owner(record)):
+            self._add_foreign(record, text)
         elif not self._nova.is_complete:
             text = "nova may have its compute node where it cannot be read, so it is left alone"
             self._add(record, Kind.UNKNOWN, text, Reason.UNKNOWN)
@@ -389,8 +401,13 @@ class Judge:
             self._add(record, Kind.UNKNOWN, f"{text}, run resume continues it", Reason.BUSY)
         elif nodes := self._find_right(record):
             self._judge_duplicate(record, nodes)
+        elif is_of_metal and isinstance(has_node, Unreadable):
+            text = f"Ironic may have this node, which is not known: {has_node.reason}"
+            self._add(record, Kind.UNKNOWN, text, Reason.UNKNOWN)
+        elif is_of_metal and has_node:
+            self._add_foreign(record, "Ironic has this node")
         else:
-            self._judge_stale(record)
+            self._judge_stale(record, is_of_metal=is_of_metal)
 
     def _add(
         self, record: ProviderRecord, kind: Kind, text: str, reason: Reason | None = None, right: str = ""
@@ -400,16 +417,33 @@ class Judge:
         if reason is not None:
             self.problems.append(Problem(reason, f"provider {provider.name}", text))
 
-    def find_other_owner(self, record: ProviderRecord) -> str:
-        """Return why a provider is none that nova-compute made for a host; empty if it may be one."""
+    def _add_foreign(self, record: ProviderRecord, text: str) -> None:
+        """Add a provider of another service, which is a problem only if somebody asked for it."""
+        self._add(record, Kind.FOREIGN, text, Reason.FOREIGN if self._is_named else None)
+
+    def is_of_metal(self, record: ProviderRecord) -> bool:
+        """Return whether a provider is of a bare metal node that nova had."""
+        is_known = record.provider.uuid in self._nova.former or was_reported(record)
+        return is_known and self._looks_like_metal(record) and not self._find_service(record)
+
+    def _looks_like_metal(self, record: ProviderRecord) -> bool:
+        # a node of Ironic has its UUID as a name, and comes and goes with it
         former = self._nova.former.get(record.provider.uuid)
+        return bool(former and former.is_bare_metal) or is_uuid(record.provider.name)
+
+    def _find_service(self, record: ProviderRecord) -> str:
+        """Return what shows that a provider is of another service than nova; empty if nothing does."""
         owners = sorted(each for each in record.traits or () if each.startswith(_OWNER))
         if self._cloud.node(record.provider.uuid).shares:
             return "it shares with others"
-        if owners and owners != [_OWNER_NOVA]:
-            return f"it has the trait {', '.join(owners)}"
-        # a node of Ironic has its UUID as a name, and comes and goes with it
-        if (former and former.is_bare_metal) or is_uuid(record.provider.name):
+        return f"it has the trait {', '.join(owners)}" if owners and owners != [_OWNER_NOVA] else ""
+
+    def find_other_owner(self, record: ProviderRecord) -> str:
+        """Return why a provider is none that nova-compute made for a host; empty if it may be one."""
+        former = self._nova.former.get(record.provider.uuid)
+        if text := self._find_service(record):
+            return text
+        if self._looks_like_metal(record):
             return "it is a node of bare metal"
         uuid = record.provider.uuid
         is_of_host = uuid in self._cloud.hosts or was_reported(record) or former
@@ -426,7 +460,8 @@ class Judge:
 
         The evidence is the name that a repair gave it, the name of the compute node, or a deleted compute
         node of its UUID on the same host, of the same name: a host of vCenter has nodes of other names, which
-        are other machines. The domain may differ if placement has nothing of the live one yet.
+        are other machines. The domain may differ if the host has no other node, or if placement has nothing
+        of the live one yet.
         """
         marked = self._find_marked(record)
         if marked is not None:
@@ -435,11 +470,13 @@ class Judge:
         former = self._nova.former.get(record.provider.uuid)
         if former is None or not (former.host and former.name):
             return found
-        for node in self._of_host.get((former.cell, former.host), ()):
+        nodes = self._of_host.get((former.cell, former.host), ())
+        for node in nodes:
             right = self._cloud.records.get(node.uuid or "")
             is_used = right is not None and (right.inventories or self._holders.get(right.provider.uuid))
             is_same = node.name == former.name
-            is_renamed = _shorten(node.name) == _shorten(former.name) and not is_used
+            is_only_one = len(nodes) == 1 and node.is_only_one and former.is_only_one
+            is_renamed = _shorten(node.name) == _shorten(former.name) and (is_only_one or not is_used)
             if (is_same or is_renamed) and node not in found:
                 found.append(node)
         return found
@@ -542,7 +579,7 @@ class Judge:
 
     # stale
 
-    def _judge_stale(self, record: ProviderRecord) -> None:
+    def _judge_stale(self, record: ProviderRecord, *, is_of_metal: bool) -> None:
         uuid = record.provider.uuid
         former = self._nova.former.get(uuid)
         if former and former.cell in self._nova.disabled:
@@ -557,26 +594,30 @@ class Judge:
         tree = self._cloud.tree(uuid)
         holders = {consumer: each for each in tree for consumer in self._holders.get(each, ())}
         if holders:
-            text = "; ".join(
-                f"consumer {consumer}: {self._nova.describe_holder(self._cloud, consumer, of)}"
+            texts = [
+                f"consumer {consumer} holds something of {self._cloud.name(of)}, and "
+                f"{self._nova.describe_consumer(consumer)}"
                 for consumer, of in sorted(holders.items())
-            )
-            self._add(record, Kind.HELD, text, Reason.FOREIGN)
+            ]
+            host = shlex.quote((former.host if former else "") or record.provider.name)
+            texts.append(f"placement-migrate decommission {host} finds out which of these are orphans")
+            self._add(record, Kind.HELD, "; ".join(texts), Reason.FOREIGN)
             return
         foreign = [each for each in self._children(uuid) if not is_of_nova(self._cloud.records[each])]
         if foreign:
             text = f"nested providers may be of another service: {name_some(map(self._cloud.name, foreign))}"
             self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
             return
+        name = shlex.quote(record.provider.name)
+        by_name = f"placement-migrate providers --delete --resource-provider {name}"
         if not former and not (self._is_named and was_reported(record)):
-            name = shlex.quote(record.provider.name)
-            advice = (
-                f"placement-migrate providers --delete --resource-provider {name}"
-                if was_reported(record)
-                else "delete it by hand"
-            )
+            advice = by_name if was_reported(record) else "delete it by hand"
             text = f"nova has no record of a compute node of it; if its host is gone, {advice}"
             self._add(record, Kind.UNKNOWN, text, Reason.NO_COMPUTE_NODE)
+            return
+        if is_of_metal and not self._is_named:
+            text = f"nova has deleted this node of bare metal, and Ironic does not have it; {by_name}"
+            self._add(record, Kind.STALE, text, Reason.NO_NODE)
             return
         self.deletions += [plan_deletion(self._cloud.records[each]) for each in reversed(tree)]
         self._add(record, Kind.STALE, "nothing holds it")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
@@ -18,12 +19,17 @@ from osc_placement.flavor import Flavor, flavor_from_json
 from osc_placement.migrate.nova.facts import (
     ENDED_MIGRATIONS,
     IMAGE_PROPERTIES,
+    REBUILD_HINT,
+    BootRequest,
     Cell,
     ComputeNode,
+    ComputeService,
     HostAggregate,
     Image,
     Instance,
+    Lost,
     MigrationRecord,
+    parse_time,
 )
 from osc_placement.migrate.nova.rest import SUBJECT, Document, NovaApi, Refused, Version
 from osc_placement.migrate.nova.source import Unreadable
@@ -31,6 +37,7 @@ from osc_placement.migrate.nova.source import Unreadable
 _HOST: Final = "OS-EXT-SRV-ATTR:host"
 _NODE: Final = "OS-EXT-SRV-ATTR:hypervisor_hostname"
 _ROOT: Final = "OS-EXT-SRV-ATTR:root_device_name"
+_ZONE: Final = "pinned_availability_zone"
 _VOLUMES: Final = "os-extended-volumes:volumes_attached"
 
 
@@ -50,18 +57,22 @@ def read_instance(server: Document, attachments: list[Document] | None = None) -
     if properties is not None:
         properties = {name: str(properties[name]) for name in IMAGE_PROPERTIES if name in properties}
     flavor, error = _read_flavor(server.get("flavor") or {})
+    state = server.get("OS-EXT-STS:vm_state")
+    # of one that was never changed nova shows the present time, and one that is built may be so
+    changed = server.get("created" if state == "building" else "updated")
     return Instance(
         uuid=server["id"],
         project_id=server.get("tenant_id") or "",
         user_id=server.get("user_id") or "",
         host=server[_HOST],
         node=server.get(_NODE),
-        vm_state=server.get("OS-EXT-STS:vm_state"),
+        vm_state=state,
         task_state=server.get("OS-EXT-STS:task_state"),
         flavor=flavor,
         flavor_error=error,
         volume_root=is_volume,
         image=properties,
+        changed_at=None if server[_HOST] else parse_time(changed),
     )
 
 
@@ -85,7 +96,11 @@ def _read_flavor(flavor: Document) -> tuple[Flavor | None, str]:
 
 _EXTRA_SPECS: Final[Version] = (2, 61)
 _DOWN_CELLS: Final[Version] = (2, 69)
+_PINNED_ZONES: Final[Version] = (2, 96)
+#: the newest of Train, whose nova-compute keeps COMPUTE_STATUS_DISABLED
+_TRAIN: Final[Version] = (2, 79)
 _IMAGE_PROPERTIES: Final[Version] = (2, 98)
+_HINTS: Final[Version] = (2, 100)
 #: all cells that answer, and all that do not
 _ANSWERING, _SILENT = Cell("answering", "of nova's API"), Cell("silent", "that does not answer")
 #: by UUID, so that what comes or goes between two pages moves nothing to another page
@@ -119,7 +134,9 @@ class ApiSource:
         """Return all host aggregates."""
         found = self._api.get("/os-aggregates", "aggregates")["aggregates"]
         aggregates = [
-            HostAggregate(each["uuid"], each["name"], frozenset(each["hosts"]), dict(each["metadata"]))
+            HostAggregate(
+                each["uuid"], each["name"], frozenset(each["hosts"]), dict(each["metadata"]), each["id"]
+            )
             for each in found
         ]
         return sorted(aggregates, key=lambda aggregate: aggregate.name)
@@ -190,9 +207,15 @@ class ApiSource:
         """Return nothing: the API shows no compute node that is deleted."""
         return []
 
-    def list_services(self, _cell: Cell) -> Mapping[str, bool]:
-        """Return by host that has a nova-compute service whether it is disabled."""
-        return {each["host"]: each["status"] == "disabled" for each in self._read_services()}
+    def list_services(self, _cell: Cell) -> Mapping[str, ComputeService]:
+        """Return the nova-compute services by host."""
+        reports_status = self._api.newest >= _TRAIN
+        return {
+            each["host"]: ComputeService(
+                each["status"] == "disabled", each.get("state") != "down", reports_status
+            )
+            for each in self._read_services()
+        }
 
     def _confirm(self) -> None:
         """Raise Unreadable if a cell stopped answering, as the last answer may then lack what is in it."""
@@ -266,6 +289,29 @@ class ApiSource:
         found = map_in_order(find, list(uuids), threads=CONCURRENCY)
         return frozenset(uuid for uuid in found if uuid)
 
+    def read_requests(self, _cell: Cell, uuids: Collection[str]) -> Mapping[str, BootRequest]:
+        """Return what these instances were requested with; the API hides what traits an image asks for."""
+        if self._api.newest < _PINNED_ZONES:
+            return dict.fromkeys(uuids, BootRequest(gap="before 2.96 nova's API does not show it"))
+
+        def read(uuid: str) -> BootRequest:
+            try:
+                document = self._api.get(f"/servers/{uuid}", "server", None, _PINNED_ZONES)["server"]
+            except Refused as error:
+                return BootRequest(gap=str(error))
+            # nova shows only a part of what is in a cell that does not answer
+            gap = "" if _ZONE in document else "nova's API does not show it"
+            return BootRequest(document.get(_ZONE), gap)
+
+        return dict(zip(uuids, map_in_order(read, list(uuids), threads=CONCURRENCY), strict=True))
+
+    def list_unclaimed(self) -> Collection[str]:
+        """Return the instances whose request has the scheduler hint of a rebuild."""
+        if self._api.newest < _HINTS:
+            raise Unreadable("scheduler hints", "nova's API shows them from 2.100 on, and its databases do")
+        servers = self._api.iterate("/servers/detail", "servers", params=_ALL, version=_HINTS)
+        return [each["id"] for each in servers if REBUILD_HINT in (each.get("scheduler_hints") or {})]
+
     def list_migrations(self, _cell: Cell) -> list[MigrationRecord]:
         """Return the migrations that are not over."""
         return [move for move in self._read_migrations() if move.status not in ENDED_MIGRATIONS]
@@ -284,13 +330,13 @@ class ApiSource:
         """Return nothing: the API shows no mappings."""
         return {}
 
-    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, Lost]:
         """Return nothing: the API shows no mappings."""
         return {}
 
-    def list_requested_builds(self) -> frozenset[str]:
+    def list_requested_builds(self) -> Mapping[str, datetime | None]:
         """Return nothing: the API lists instances that are being scheduled with the others."""
-        return frozenset()
+        return {}
 
 
 def _describe_silence(hosts: Mapping[str, bool]) -> str:

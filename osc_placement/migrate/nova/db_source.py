@@ -8,8 +8,13 @@ the instances, not from the table of flavors: a flavor may have been redefined o
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -21,22 +26,31 @@ from osc_placement.migrate.nova.facts import (
     CELL0,
     ENDED_MIGRATIONS,
     IMAGE_PROPERTIES,
+    REBUILD_HINT,
+    BootRequest,
     Cell,
     ComputeNode,
+    ComputeService,
     HostAggregate,
     Image,
     Instance,
+    Lost,
     MigrationRecord,
+    ServiceGroup,
     parse_ports,
+    parse_time,
 )
 from osc_placement.migrate.nova.flavors import BadFlavor, parse_flavor
 from osc_placement.migrate.nova.source import CHECK_CELL, Unreadable
 
 _IMAGE_PREFIX: Final = "image_"
 _TRAIT_OF_IMAGE: Final = f"{_IMAGE_PREFIX}trait:"
+_NO_CELL: Final = "no cell"
 _NO_PORTS: Final = frozenset[str]()
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _NODE_COLUMNS: Final = ("id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "deleted")
+#: the version of services of Train, the first whose nova-compute keeps COMPUTE_STATUS_DISABLED
+_REPORTS_STATUS: Final = 38
 #: deleted compute nodes that nova-manage db archive_deleted_rows has moved
 _ARCHIVE: Final = "shadow_compute_nodes"
 _RATIOS: Final[Mapping[str, str]] = {
@@ -47,12 +61,18 @@ _RATIOS: Final[Mapping[str, str]] = {
 
 
 class DatabaseSource:
-    """A source that reads the API database at ``api_url``; ``main_url`` fills cells' templates."""
+    """A source that reads the API database at ``api_url``; ``main_url`` fills cells' templates.
+
+    ``service_group`` says which services are up.
+    """
 
     is_exhaustive = True
 
-    def __init__(self, api_url: str, main_url: str | None = None) -> None:
+    def __init__(
+        self, api_url: str, main_url: str | None = None, service_group: ServiceGroup | None = None
+    ) -> None:
         self._main_url = main_url
+        self._service_group = service_group or ServiceGroup()
         self._api = NovaDatabase(api_url, "nova's API database")
         self._cells: dict[str, NovaDatabase] = {}
         self._mapped: Mapping[str, int] | None = None
@@ -77,7 +97,13 @@ class DatabaseSource:
         metadata = self._read_pairs("aggregate_metadata", "aggregate_id")
         table = self._api.table("aggregates", ("id", "uuid", "name"))
         return [
-            HostAggregate(row["uuid"], row["name"], frozenset(hosts[row["id"]]), metadata.get(row["id"], {}))
+            HostAggregate(
+                row["uuid"],
+                row["name"],
+                frozenset(hosts[row["id"]]),
+                metadata.get(row["id"], {}),
+                row["id"],
+            )
             for row in self._api.fetch(sa.select(table).order_by(table.c.name))
         ]
 
@@ -120,24 +146,51 @@ class DatabaseSource:
 
     def _mappings(self) -> tuple[sa.TableClause, sa.ColumnElement[bool]]:
         """Return the table of mappings, and what is true for those of instances that are not deleted."""
-        table = self._api.table("instance_mappings", ("instance_uuid", "cell_id"), ("queued_for_delete",))
+        columns = ("instance_uuid", "cell_id", "created_at", "updated_at")
+        table = self._api.table("instance_mappings", columns, ("queued_for_delete",))
         if "queued_for_delete" not in table.c:
             return table, sa.true()
         deleted = table.c.queued_for_delete
         return table, sa.or_(deleted.is_(None), deleted == sa.false())
 
-    def list_requested_builds(self) -> frozenset[str]:
-        """Return the UUIDs of instances that are being scheduled and may be in no cell yet."""
-        table = self._api.table("build_requests", ("instance_uuid",))
-        return frozenset(row["instance_uuid"] for row in self._api.fetch(sa.select(table)))
+    def list_requested_builds(self) -> Mapping[str, datetime | None]:
+        """Return when instances were requested that are being scheduled and may be in no cell yet."""
+        table = self._api.table("build_requests", ("instance_uuid", "created_at"))
+        rows = self._api.fetch(sa.select(table))
+        return {row["instance_uuid"]: parse_time(row["created_at"]) for row in rows}
+
+    def read_requests(self, cell: Cell, uuids: Collection[str]) -> Mapping[str, BootRequest]:
+        """Return what these instances of a cell were requested with."""
+        table, database = self._api.table("request_specs", ("instance_uuid", "spec")), self._cell(cell)
+        metadata = database.table("instance_system_metadata", ("instance_uuid", "key", "value", "deleted"))
+        images: dict[str, dict[str, str]] = {uuid: {} for uuid in uuids}
+        found = {uuid: BootRequest(gap="nova has no request of it") for uuid in uuids}
+        for chunk in _split(uuids):
+            of_images = sa.and_(metadata.c.key.like(f"{_IMAGE_PREFIX}%"), metadata.c.deleted == 0)
+            statement = sa.select(metadata).where(metadata.c.instance_uuid.in_(chunk), of_images)
+            for row in database.fetch(statement):
+                images[row["instance_uuid"]][row["key"].removeprefix(_IMAGE_PREFIX)] = row["value"] or ""
+            for row in self._api.fetch(sa.select(table).where(table.c.instance_uuid.in_(chunk))):
+                zone, _, gap = _read_request(row["spec"])
+                found[row["instance_uuid"]] = BootRequest(zone, gap)
+        return {uuid: replace(request, image=images[uuid]) for uuid, request in found.items()}
+
+    def list_unclaimed(self) -> Collection[str]:
+        """Return the instances, deleted ones too, whose request has the scheduler hint of a rebuild.
+
+        PERF: the database searches the text of all requests, which takes it seconds in a large cloud.
+        """
+        table = self._api.table("request_specs", ("instance_uuid", "spec"))
+        rows = self._api.fetch(sa.select(table).where(table.c.spec.contains(REBUILD_HINT, autoescape=True)))
+        return [row["instance_uuid"] for row in rows if REBUILD_HINT in _read_request(row["spec"])[1]]
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
         """Return the instances in any cell now, hidden ones included: rows move between cells."""
         found = (self._find_rows(cell, uuids, deleted=False) for cell in self.list_cells() if uuids)
         return frozenset().union(*found)
 
-    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Return the instances that are mapped and not deleted, and of which their cell has no row.
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, Lost]:
+        """Return the instances that are not deleted, and mapped to no cell or to one without a row of them.
 
         One that its cell has marked as deleted is deleted, whatever became of its mapping.
         """
@@ -145,20 +198,20 @@ class DatabaseSource:
         mappings, is_live = self._mappings()
         table = self._api.table("cell_mappings", ("id", "uuid"))
         joined = mappings.outerjoin(table, mappings.c.cell_id == table.c.id)
-        statement = sa.select(mappings.c.instance_uuid, mappings.c.cell_id, table.c.uuid).select_from(joined)
-        by_cell: dict[str, list[str]] = defaultdict(list)
+        statement = sa.select(*mappings.c, table.c.uuid).select_from(joined)
+        by_cell: dict[str, dict[str, datetime | None]] = defaultdict(dict)
         for chunk in _split(uuids):
             for row in self._api.fetch(statement.where(is_live, mappings.c.instance_uuid.in_(chunk))):
-                by_cell[_name_cell(row)].append(row["instance_uuid"])
-        lost: dict[str, str] = {}
+                since = parse_time(row["updated_at"] or row["created_at"])
+                by_cell[_name_cell(row)][row["instance_uuid"]] = since
+        lost: dict[str, Lost] = {}
         for name, mapped in by_cell.items():
             if name == CELL0:  # it was never on a host
                 continue
             here = self._find_rows(cells[name], mapped) if name in cells else frozenset()
-            where = cells[name].label if name in cells else name
-            for uuid in mapped:
-                if uuid not in here:
-                    lost[uuid] = f"nova's API database maps it to {where}, whose database does not have it"
+            text = f"nova's API database maps it to {cells[name].label if name in cells else name}"
+            text += "" if name == _NO_CELL else ", whose database does not have it"
+            lost |= {uuid: Lost(text, since) for uuid, since in mapped.items() if uuid not in here}
         return lost
 
     def _find_rows(self, cell: Cell, uuids: Collection[str], *, deleted: bool = True) -> frozenset[str]:
@@ -215,12 +268,38 @@ class DatabaseSource:
             found += _read_nodes(database, sa.select(table), table.c.id)
         return found
 
-    def list_services(self, cell: Cell) -> Mapping[str, bool]:
-        """Return by host of a cell that has a nova-compute service whether it is disabled."""
+    def list_services(self, cell: Cell) -> Mapping[str, ComputeService]:
+        """Return by host the nova-compute services of a cell.
+
+        As nova does, take a service for down if it is forced down or was last seen too long ago: before any
+        service of any cell was, as the clock here, or all of nova, may have stopped.
+        """
+        clock = self._clock
+        return {
+            row["host"]: ComputeService(
+                is_disabled=bool(row["disabled"]),
+                is_up=self._service_group.is_up(row, clock),
+                reports_status=(row["version"] or 0) >= _REPORTS_STATUS,
+            )
+            for row in self._read_services(cell)
+            if row["binary"] == "nova-compute"
+        }
+
+    @cached_property
+    def _clock(self) -> datetime | None:
+        """When a service of any cell that can be read was last seen, not later than now; None if none was."""
+        seen = list[datetime | None]()
+        for cell in self.list_cells():
+            with contextlib.suppress(Unreadable):
+                seen += [parse_time(row["last_seen_up"]) for row in self._read_services(cell)]
+        latest = max(filter(None, seen), default=None)
+        return latest and min(latest, datetime.now(UTC))
+
+    def _read_services(self, cell: Cell) -> Sequence[RowMapping]:
         database = self._cell(cell)
-        table = database.table("services", ("host", "binary", "disabled", "deleted"))
-        statement = sa.select(table).where(table.c.deleted == 0, table.c.binary == "nova-compute")
-        return {row["host"]: bool(row["disabled"]) for row in database.fetch(statement)}
+        columns = ("host", "binary", "disabled", "forced_down", "version", "last_seen_up", "created_at")
+        table = database.table("services", (*columns, "deleted"))
+        return database.fetch(sa.select(table).where(table.c.deleted == 0))
 
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
         """Yield the instances of a cell that are not deleted; raise Unreadable if all are missing."""
@@ -309,6 +388,15 @@ def _read_nodes(database: NovaDatabase, statement: sa.Select[Any], key: Any) -> 
     ]
 
 
+def _read_request(text: str) -> tuple[str | None, Mapping[str, Any], str]:
+    """Read the zone and the scheduler hints of a request, and why they cannot be read if so."""
+    try:
+        data = json.loads(text)["nova_object.data"]
+        return data.get("availability_zone"), data.get("scheduler_hints") or {}, ""
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None, {}, "its request cannot be read"
+
+
 def _split(uuids: Collection[str]) -> Iterator[Sequence[str]]:
     """Return the UUIDs in pages: a statement may name only so many."""
     ordered = sorted(uuids)
@@ -318,7 +406,7 @@ def _split(uuids: Collection[str]) -> Iterator[Sequence[str]]:
 def _name_cell(row: RowMapping) -> str:
     """Return the UUID of the cell of a mapping, or what names one that is gone."""
     if row["cell_id"] is None:
-        return "no cell"
+        return _NO_CELL
     return row["uuid"] or f"cell {row['cell_id']}"
 
 
@@ -328,7 +416,10 @@ def _instance_statement(database: NovaDatabase) -> tuple[sa.Select[Any], Any]:
     ``root`` is the destination type of the root device, NULL if the instance has none; ``ports`` is its
     network information, NULL if no port of it was granted resources.
     """
-    columns = ("id", "uuid", "project_id", "user_id", "host", "node", "vm_state", "task_state", "image_ref")
+    columns = [
+        *("id", "uuid", "project_id", "user_id", "host", "node", "vm_state", "task_state", "image_ref")
+    ]
+    columns += ["created_at", "updated_at"]
     instances = database.table("instances", (*columns, "deleted"), ("hidden",))
     extra = database.table("instance_extra", ("instance_uuid", "flavor", "deleted"))
     own = sa.and_(extra.c.instance_uuid == instances.c.uuid, extra.c.deleted == 0)
@@ -395,4 +486,5 @@ def _instance(row: RowMapping, image: Mapping[str, str]) -> Instance:
         volume_root=not row["image_ref"] if root is None else root == "volume",
         image=image,
         ports=parse_ports(row["ports"]) if row["ports"] else _NO_PORTS,
+        changed_at=None if row["host"] else parse_time(row["updated_at"] or row["created_at"]),
     )

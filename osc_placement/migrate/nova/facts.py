@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values read from nova and Ironic: aggregates, cells, compute nodes, instances, migrations, nodes.
+"""Values read from nova and Ironic: aggregates, cells, services, nodes, instances, migrations.
 
 Pure: the sources beside this module read them, the migrations compare them with placement.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from osc_placement.flavor import Flavor
@@ -20,6 +21,8 @@ CELL0: Final = "00000000-0000-0000-0000-000000000000"
 ENDED_MIGRATIONS: Final = frozenset(("confirmed", "reverted", "error", "failed", "completed", "cancelled"))
 #: that of an evacuation until nova-compute on the source is up again, and gives back what is held there
 EVACUATED: Final = "done"
+#: the scheduler hint with which nova marks a rebuild, for which the scheduler asks and claims nothing
+REBUILD_HINT: Final = "_nova_check_type"
 #: stands for what a port holds whose information cannot be read
 UNREADABLE_PORT: Final = "a provider that cannot be read"
 
@@ -29,6 +32,8 @@ IMAGE_PROPERTIES: Final = ("hw_cpu_policy", "hw_cpu_realtime_mask", "hw_mem_encr
 
 #: what nova calls the hypervisor of a compute node that is a node of Ironic
 BARE_METAL: Final = "ironic"
+#: how the names of hypervisors begin of which a host has several nodes
+_SEVERAL_NODES: Final = (BARE_METAL, "vmware")
 #: Ironic's states of a node that nova's driver gives to instances; None was there before "available"
 _GIVEN_AWAY: Final = ("available", None)
 _BAD_POWER: Final = ("error", None)
@@ -36,12 +41,16 @@ _BAD_POWER: Final = ("error", None)
 
 @dataclass(frozen=True, slots=True)
 class HostAggregate:
-    """A host aggregate of nova; its UUID is that of the placement aggregate that mirrors it."""
+    """A host aggregate of nova; its UUID is that of the placement aggregate that mirrors it.
+
+    :ivar id: by which nova's client finds it; another aggregate may have the same number as its name
+    """
 
     uuid: str
     name: str
     hosts: frozenset[str]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,44 @@ class Cell:
     def label(self) -> str:
         """Return the name of the cell in messages."""
         return f"cell {self.name or self.uuid}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeService:
+    """The nova-compute of a host.
+
+    :ivar is_up: whether nova takes it for running
+    :ivar reports_status: whether it is new enough to keep the trait COMPUTE_STATUS_DISABLED (Train)
+    """
+
+    is_disabled: bool
+    is_up: bool = True
+    reports_status: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceGroup:
+    """How nova tells whether a service is up: its options of these names, with times in seconds."""
+
+    servicegroup_driver: str = "db"
+    report_interval: int = 10
+    service_down_time: int = 60
+
+    def is_up(self, service: Mapping[Any, Any], clock: datetime | None) -> bool:
+        """Return whether a service, a row of nova's, is up; one that is not known to be down is.
+
+        ``clock`` is the time by which nova's services report, None if none of them does.
+        """
+        if service["forced_down"]:
+            return False
+        seen = parse_time(service["last_seen_up"] or service["created_at"])
+        # nothing is in the database if memcached is told, or nobody
+        if self.servicegroup_driver != "db" or not self.report_interval or clock is None or seen is None:
+            return True
+        patience = self.service_down_time
+        if patience <= self.report_interval:
+            patience = self.report_interval * 5 // 2
+        return (clock - seen).total_seconds() <= patience
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +123,11 @@ class ComputeNode:
     def is_bare_metal(self) -> bool:
         """Return whether it is a node of Ironic; then ``name`` is its UUID there."""
         return self.hypervisor_type.lower() == BARE_METAL
+
+    @property
+    def is_only_one(self) -> bool:
+        """Return whether nova-compute has one node on each host, as with all drivers but two."""
+        return bool(self.hypervisor_type) and not self.hypervisor_type.lower().startswith(_SEVERAL_NODES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +181,7 @@ class Instance:
     :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
     :ivar image: properties of its image that decide about resources; None if the source does not show them
     :ivar ports: the providers of which its ports hold something, if the source shows them
+    :ivar changed_at: when nova last changed it, if it is on no host and that is known
     """
 
     uuid: str
@@ -143,6 +196,32 @@ class Instance:
     volume_root: bool = False
     image: Mapping[str, str] | None = field(default_factory=dict)
     ports: frozenset[str] = frozenset()
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What nova's API database has of an instance that is not where it is mapped to.
+
+    :ivar since: when it was mapped, if that is known
+    """
+
+    text: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BootRequest:
+    """What an instance was requested with.
+
+    :ivar zone: the availability zone that was asked for, if one was
+    :ivar gap: why the zone is not known; empty if it is
+    :ivar image: the properties of its image, with its disk format; None if the source does not show them
+    """
+
+    zone: str | None = None
+    gap: str = ""
+    image: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +261,14 @@ class MigrationRecord:
         return not {self.source_host, self.dest_host}.isdisjoint(hosts) or not (
             {self.source_node, self.dest_node}.isdisjoint(nodes)
         )
+
+
+def parse_time(value: datetime | str | None) -> datetime | None:
+    """Return a time of nova, which is UTC, from a column of a database or a document of the API."""
+    if not value:
+        return None
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def parse_ports(text: str | None) -> frozenset[str]:

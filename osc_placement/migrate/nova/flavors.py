@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -31,6 +31,17 @@ def claim_of(instance: Instance) -> dict[str, int]:
     return resources_of(
         instance.flavor, STANDARD_CLASSES, volume_root=instance.volume_root, image=instance.image
     )
+
+
+def key_of_claim(instance: Instance) -> Hashable:
+    """Return what is equal for instances with equal claims."""
+    flavor = instance.flavor
+    if flavor is None:
+        return instance.flavor_error
+    sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb, flavor.ephemeral_gb, flavor.swap_mb)
+    image = tuple(sorted((instance.image or {}).items()))
+    # as they stand: of two of one group that say the same the later one wins
+    return sizes, tuple(flavor.extra_specs.items()), image, instance.volume_root
 
 
 def find_ignored(flavor: Flavor) -> Iterator[tuple[str, str]]:

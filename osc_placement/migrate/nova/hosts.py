@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from osc_placement.errors import UsageError
-from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode, MigrationRecord
+from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode, ComputeService, MigrationRecord
 from osc_placement.migrate.nova.source import CHECK_CELL, Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
@@ -198,6 +198,21 @@ class Moves:
             if move.is_evacuated:
                 left[move.instance_uuid].add((move.cell, move.source_host or "", move.source_node or ""))
         return {instance: frozenset(places) for instance, places in left.items()}
+
+
+def read_services(
+    source: Source, hosts: Hosts
+) -> tuple[dict[tuple[str, str], ComputeService], list[Problem]]:
+    """Return the nova-compute services by UUID of the cell and host, and a problem for each unread cell."""
+    services: dict[tuple[str, str], ComputeService] = {}
+    problems: list[Problem] = []
+    for cell in hosts.readable_cells:
+        try:
+            found = source.list_services(cell)
+            services |= {(cell.uuid, host): service for host, service in found.items()}
+        except Unreadable as error:
+            problems.append(error.problem)
+    return services, problems
 
 
 def read_moves(source: Source, hosts: Hosts) -> Moves:

@@ -23,6 +23,7 @@ from osc_placement.candidates.nova_filters import NO_NOVA_CONF, Options
 from osc_placement.errors import PlacementError, UsageError, one_line
 from osc_placement.migrate.nova import glance, ironic, ports
 from osc_placement.migrate.nova.api_source import ApiSource
+from osc_placement.migrate.nova.facts import ServiceGroup
 from osc_placement.migrate.nova.glance import GlanceSource
 from osc_placement.migrate.nova.ironic import IronicSource
 from osc_placement.migrate.nova.neutron import NeutronApi
@@ -103,11 +104,12 @@ class Settings:
         try:
             url = self.api_database or conf.api_database.connection
             main = conf.database.connection
+            group = ServiceGroup(conf.servicegroup_driver, conf.report_interval, conf.service_down_time)
         except cfg.Error as error:
             raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
         if not url:
             raise Misconfigured(f"{self._files} has no [api_database]/connection; --nova-api-db gives one")
-        return DatabaseSource(url, main)
+        return DatabaseSource(url, main, group)
 
     def _open_api(self) -> ApiSource:
         """Open nova's API: at --nova-endpoint, in --os-cloud, or in the catalog of placement's user."""
@@ -331,6 +333,14 @@ class Settings:
         conf = cfg.ConfigOpts()
         for group in ("api_database", "database"):
             conf.register_opts([cfg.StrOpt("connection", secret=True)], group=group)
+        usual = ServiceGroup()
+        conf.register_opts(
+            [
+                cfg.StrOpt("servicegroup_driver", default=usual.servicegroup_driver),
+                cfg.IntOpt("report_interval", default=usual.report_interval),
+                cfg.IntOpt("service_down_time", default=usual.service_down_time),
+            ]
+        )
         loading.register_adapter_conf_options(conf, _GLANCE)
         conf.register_opts([cfg.ListOpt("api_servers")], group=_GLANCE)
         for service in (_PLACEMENT, _IRONIC, _NEUTRON):

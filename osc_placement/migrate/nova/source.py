@@ -10,17 +10,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from typing import Final, Protocol
 
 from osc_placement.errors import PlacementError
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.nova.facts import (
+    BootRequest,
     Cell,
     ComputeNode,
+    ComputeService,
     HostAggregate,
     Image,
     Instance,
     IronicNode,
+    Lost,
     MigrationRecord,
 )
 from osc_placement.migrate.nova.ports import Allocation, Port
@@ -72,17 +76,23 @@ class Source(Protocol):
     def list_former_nodes(self, cell: Cell) -> list[ComputeNode]:
         """Return the compute nodes of a cell that are deleted, as far as the source shows any."""
 
-    def list_services(self, cell: Cell) -> Mapping[str, bool]:
-        """Return by host of a cell that has a nova-compute service whether it is disabled."""
+    def list_services(self, cell: Cell) -> Mapping[str, ComputeService]:
+        """Return by host the nova-compute services of a cell."""
 
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
         """Yield the instances of a cell that are not deleted."""
 
+    def read_requests(self, cell: Cell, uuids: Collection[str]) -> Mapping[str, BootRequest]:
+        """Return what these instances of a cell were requested with."""
+
+    def list_unclaimed(self) -> Collection[str]:
+        """Return the instances, deleted ones too, whose request has the scheduler hint of a rebuild."""
+
     def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
         """Return the migrations of a cell that are not over."""
 
-    def list_requested_builds(self) -> frozenset[str]:
-        """Return the UUIDs of instances that are being scheduled and may be in no cell yet."""
+    def list_requested_builds(self) -> Mapping[str, datetime | None]:
+        """Return when instances were requested that are being scheduled and may be in no cell yet."""
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
         """Return the instances, of those in no list, that exist when nova is asked for each by itself.
@@ -93,8 +103,8 @@ class Source(Protocol):
     def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
         """Return those of a cell's migrations that have one of these UUIDs, in whatever state."""
 
-    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Return the instances that are mapped to a cell without a row of them, with an explanation each.
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, Lost]:
+        """Return the instances that are mapped to no cell, or to one that has no row of them.
 
         Empty if the source shows no mappings.
         """

@@ -88,6 +88,24 @@ def keystone(application: WSGIApplication, conf: ConfigOpts, public: Collection[
     return guard
 
 
+def check_tokens(conf: ConfigOpts) -> None:
+    """Find out whether tokens can be judged with a configuration, without asking Keystone.
+
+    :raises Exception: they cannot, so that each request would fail: `keystone` does not accept it, or it does
+        not say how to ask Keystone
+    """
+    if conf.api.auth_strategy != "keystone":
+        return
+    keystone(lambda environ, start_response: (), conf, ())
+    # the type may be in another group, which the middleware has looked into
+    options = conf.keystone_authtoken
+    if not (options.auth_section or options.auth_type):
+        raise ValueError(
+            "[keystone_authtoken] has no auth_type, so no token can be checked; set it, with the address and "
+            "the account for Keystone"
+        )
+
+
 def _load_cache(conf: ConfigOpts) -> None:
     """Import the libraries that the middleware would import at the first token.
 

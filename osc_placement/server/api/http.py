@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import jsonschema
 import webob
@@ -31,7 +31,7 @@ from osc_placement.server.api.matching import Match, compile_schema
 from osc_placement.server.api.schemas import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from osc_placement.server.db.engine import Database
     from osc_placement.server.policy import Policy
     from osc_placement.server.process.cloud_metrics import CloudMetrics
-    from osc_placement.server.process.health import Health
+    from osc_placement.server.process.health import Health, Patience
     from osc_placement.server.process.metrics import Metrics
     from osc_placement.server.snapshot.current import Current
     from osc_placement.server.snapshot.load import Loaded
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SERVICE_TYPE = "placement"
 ENV_MICROVERSION = "placement.microversion"
@@ -70,6 +73,7 @@ class Service:
     current: Current
     claims: ClaimQueue
     health: Health
+    patience: Patience
     metrics: Metrics
     cloud: CloudMetrics
 
@@ -93,6 +97,19 @@ class Request:
     def current(self) -> Current:
         """Return the holder of the snapshot, which handlers search in place of the database."""
         return self.service.current
+
+    def search(
+        self,
+        operation: Callable[Concatenate[Any, P], T],
+        nothing: T,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Read the database, and return ``nothing`` if it cannot store a value that is searched for."""
+        try:
+            return self.database.read(operation, *args, **kwargs)
+        except errors.Unstorable:
+            return nothing
 
     def find_known(self) -> tuple[Loaded, Node] | None:
         """Return the provider in the path with the snapshot it is in.
@@ -333,6 +350,11 @@ def stamp(request: Request, response: Any, modified: datetime | None) -> None:
         time = format_datetime((modified or datetime.now(UTC)).replace(tzinfo=UTC), usegmt=True)
         # PERF: WebOb's attributes for these headers take ten times as long
         response.headerlist += ("Last-Modified", time), ("Cache-Control", "no-cache")
+
+
+def find_latest(times: Iterable[datetime | None]) -> datetime | None:
+    """Return the latest of the times of modification that are known; other programs store none."""
+    return max((time for time in times if time is not None), default=None)
 
 
 def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:

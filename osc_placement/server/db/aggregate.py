@@ -47,7 +47,7 @@ def replace(conn: Connection, uuid: str, aggregates: Collection[str], *, generat
     wanted = set(known.ensure(conn, placement_aggregates, "uuid", aggregates).values())
     association.AGGREGATES.replace(conn, {locked.id: wanted})
     if generation is None:
-        writers.record(conn, touched=[locked.id])
+        writers.record(conn, contents=[locked.id])
         return locked.generation
     provider.advance_generations(conn, [locked])
     return locked.generation + 1

@@ -8,6 +8,9 @@ READ COMMITTED, include everything that other claims on these providers have com
 to them before this one commits. After a conflict the whole transaction is repeated
 (`engine.Database.write`).
 
+A consumer without a record, as releases before Rocky left them, has no generation, like one without
+allocations. The rows of its allocations are locked in place of the record, and are replaced.
+
 `replace_first` is the short form for the claim of a new consumer on one provider, which is most of a cloud's
 claims: there is no consumer to lock.
 """
@@ -62,23 +65,23 @@ class Claim:
 
 
 class OnProvider(NamedTuple):
-    """An allocation on a known provider; ``modified`` is UTC."""
+    """An allocation on a known provider; ``modified`` is UTC, None if another program did not record it."""
 
     consumer_uuid: str
     consumer_generation: int
     resource_class: str
     used: int
-    modified: datetime
+    modified: datetime | None
 
 
 class OfConsumer(NamedTuple):
-    """An allocation of a known consumer, with the consumer's owner; ``modified`` is UTC."""
+    """An allocation of a known consumer, with the consumer's owner; ``modified`` as in `OnProvider`."""
 
     provider_uuid: str
     provider_generation: int | None
     resource_class: str
     used: int
-    modified: datetime
+    modified: datetime | None
     consumer_generation: int
     project_id: str
     user_id: str
@@ -180,8 +183,7 @@ def delete(conn: Connection, consumer_uuid: str) -> None:
     if not locked or not _delete_of(conn, [consumer_uuid]):
         raise errors.AllocationsNotFound(consumer_uuid)
     consumer.delete(conn, list(locked.values()))
-    changes = consumer.weigh_changes(locked, kept=())
-    writers.record(conn, touched=_providers_of(held), consumers=changes, of_use_only=True)
+    writers.record(conn, used=_providers_of(held))
 
 
 def _providers_of(held: Mapping[str, Counter[Key]]) -> set[int]:
@@ -217,9 +219,10 @@ _lock_for_first: sa.Select[Any] = (
         dialects.packed_integers(
             *provider.LOCKED_COLUMNS,
             # a subquery locks nothing
-            sa.select(sa.func.count())
-            .where(consumers.c.uuid == sa.bindparam("consumer_uuid"))
-            .scalar_subquery(),
+            *(
+                sa.select(sa.func.count()).where(uuid == sa.bindparam("consumer_uuid")).scalar_subquery()
+                for uuid in (consumers.c.uuid, allocations.c.consumer_id)
+            ),
         )
     )
     .where(resource_providers.c.uuid == sa.bindparam("uuid"))
@@ -241,9 +244,9 @@ def is_first(claim: Claim) -> bool:
 def replace_first(conn: Connection, claim: Claim) -> bool:
     """Carry out a claim that `is_first`, as `replace` does, and return True.
 
-    Return False, and write nothing, if there is such a consumer. The transaction must end then, because
-    `replace` locks consumers first. A consumer that another transaction creates meanwhile is found by its
-    insertion, and the transaction is repeated.
+    Return False, and write nothing, if there is such a consumer, or allocations of it without a record. The
+    transaction must end then, because `replace` locks consumers first. A consumer that another transaction
+    creates meanwhile is found by its insertion, and the transaction is repeated.
 
     :raises errors.PlacementError: as `replace` does
     """
@@ -251,8 +254,8 @@ def replace_first(conn: Connection, claim: Claim) -> bool:
     class_ids = {name: names.STANDARD_CLASSES[name] for name in amounts}
     parameters = {"consumer_uuid": claim.consumer_uuid, "uuid": uuid}
     locked = {}
-    for ((*columns, is_known),) in conn.execute(_lock_for_first, parameters):
-        if is_known:
+    for ((*columns, records, held),) in conn.execute(_lock_for_first, parameters):
+        if records or held:
             return False
         locked = {uuid: provider.Locked.from_columns(uuid, columns)}
     judge = _Judge.read(conn, {}, {}, locked, class_ids)
@@ -283,12 +286,11 @@ def replace_each(conn: Connection, requests: Sequence[Sequence[Claim]]) -> list[
     if not is_only:
         mentioned[resource_providers, "uuid"] = named
     known = names.find_known(conn, mentioned)
-    by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
-    before = _held_by(conn, by_consumer)
+    by_consumer, before = _lock_consumers(conn, claims)
     if is_only:
         locked = provider.lock_named(conn, named[0])
     else:
-        locked = provider.lock_ids(conn, {*known.of(resource_providers).values(), *_released(claims, before)})
+        locked = provider.lock_ids(conn, known.of(resource_providers).values(), _released(claims, before))
     class_ids = {**names.STANDARD_CLASSES, **known.of(resource_classes)}
     class_ids = names.keep_classes(conn, classes & class_ids.keys(), class_ids)
     judge = _Judge.read(conn, by_consumer, before, locked, class_ids)
@@ -328,7 +330,6 @@ def _write(conn: Connection, granted: Sequence[Sequence[Claim]], judge: _Judge, 
         conn,
         [by_id[id_] for request in granted for id_ in sorted(judge.concerned(request))],
         touched=_providers_of(before),
-        consumers=consumer.weigh_changes(present, kept=owners.keys()),
         of_use_only=True,
     )
     if len(claims) > 1:
@@ -339,9 +340,28 @@ def _write(conn: Connection, granted: Sequence[Sequence[Claim]], judge: _Judge, 
     consumer.delete(conn, [locked for uuid, locked in present.items() if uuid not in owners])
 
 
-def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:
-    """Return the ids of the providers that locked consumers give back all their allocations on."""
-    return _released(claims, _held_by(conn, [claim.consumer_uuid for claim in claims]))
+def lock_consumers(conn: Connection, claims: Sequence[Claim]) -> set[int]:
+    """Lock the consumers of claims; return the ids of providers that they give back all allocations on."""
+    return _released(claims, _lock_consumers(conn, claims)[1])
+
+
+def _lock_consumers(
+    conn: Connection, claims: Sequence[Claim]
+) -> tuple[dict[str, consumer.Locked], dict[str, Counter[Key]]]:
+    """Lock the consumers of claims until the transaction ends; return those with a record, and what all hold.
+
+    Of a consumer without a record, its allocations are locked, and then it must still have none.
+
+    :raises errors.Retry: another transaction created one of the consumers
+    """
+    uuids = [claim.consumer_uuid for claim in claims]
+    locked = consumer.lock(conn, uuids)
+    held = _held_by(conn, uuids)
+    if unrecorded := held.keys() - locked.keys():
+        held = _held_by(conn, locked) | _held_by(conn, unrecorded, _used_by.with_for_update())
+        if names.find_ids(conn, consumers, "uuid", unrecorded):
+            raise errors.Retry
+    return locked, held
 
 
 def _released(claims: Sequence[Claim], before: Mapping[str, Counter[Key]]) -> set[int]:
@@ -358,11 +378,13 @@ _used_by = sa.select(
 ).where(allocations.c.consumer_id.in_(sa.bindparam("uuids", expanding=True)))
 
 
-def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Counter[Key]]:
+def _held_by(
+    conn: Connection, consumer_uuids: Collection[str], query: sa.Select[Any] = _used_by
+) -> dict[str, Counter[Key]]:
     """Return the present allocations by consumer."""
     held: dict[str, Counter[Key]] = {}
     for uuids in dialects.split(sorted(consumer_uuids)):
-        for uuid, provider_id, class_id, used in conn.execute(_used_by, {"uuids": uuids}):
+        for uuid, provider_id, class_id, used in conn.execute(query, {"uuids": uuids}):
             held.setdefault(canonical_uuid(uuid), Counter())[provider_id, class_id] += used
     return held
 
@@ -418,7 +440,9 @@ class _Judge:
     def concerned(self, request: Sequence[Claim]) -> set[int]:
         """Return the ids of the providers whose generation a request increments."""
         named = {self.providers[uuid].id for claim in request for uuid in claim.resources}
-        return named | _released(request, self.before)
+        # a script may have deleted a provider in use
+        present = {locked.id for locked in self.providers.values()}
+        return named | (_released(request, self.before) & present)
 
     def grant(self, request: Sequence[Claim]) -> None:
         """Add the claims of a request to the usage; :raises errors.PlacementError: as `replace` does."""

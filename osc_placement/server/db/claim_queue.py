@@ -15,10 +15,11 @@ wait for each other in one order. The first claim of a consumer, if it is alone,
 were committed already. A group never has two requests for one consumer: the second begins the next group.
 
 *What is retried as a whole:* a group that loses a race (`engine.Database.write`). If its transaction fails
-because of one of its requests, such as a value that the database cannot store, nothing was committed, and
-each request is carried out again in a transaction of its own, by its own thread. If the database cannot be
-reached or does not accept changes, all requests of the group receive that error, as the outcome of a commit
-may be unknown; so do they if the thread that carries out the group is ended, such as by SystemExit.
+because of one of its requests, such as a value that the database cannot store, or a lock that somebody holds
+for more than a second, nothing was committed, and each request is carried out again in a transaction of its
+own, by its own thread. If the database cannot be reached or does not accept changes, all requests of the
+group receive that error, as the outcome of a commit may be unknown; so do they if the thread that carries out
+the group is ended, such as by SystemExit.
 
 *Bounds:* a group has `MOST_CLAIMS` claims at most, unless one request has more. The thread of a request that
 has waited for `LONGEST_WAIT` without being taken into a group carries out the first group of the queue beside
@@ -34,16 +35,24 @@ from concurrent import futures
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from oslo_db.exception import DBDeadlock
+
 from osc_placement.server import errors
-from osc_placement.server.db import allocation
+from osc_placement.server.db import allocation, driver_errors
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
     from osc_placement.server.db.engine import Database
 
 #: the largest number of claims in one group; a larger request is a group by itself
 MOST_CLAIMS: Final = 32
 #: seconds that a request waits for the transactions under way
 LONGEST_WAIT: Final = 0.01
+
+
+class _Locked(Exception):
+    """Another transaction has locked what a group needs, and nothing was changed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -155,7 +164,7 @@ class ClaimQueue:
                     self._database.write(allocation.replace, claims)
                 outcomes = [None]
             else:
-                outcomes = self._database.write(allocation.replace_each, [each.claims for each in group])
+                outcomes = self._database.write(self._replace_each, [each.claims for each in group])
         except Exception as error:
             # unless something may have been committed, the requests may be tried one by one
             is_undone = not isinstance(error, errors.Unavailable)
@@ -165,9 +174,21 @@ class ClaimQueue:
             outcomes = [error] * len(group)
         except BaseException:
             # it ends this thread and no other; the outcome of the commit may be unknown
-            self._finish(group, [errors.DatabaseUnavailable()] * len(group))
+            self._finish(group, [errors.OutcomeUnknown()] * len(group))
             raise
         self._finish(group, outcomes)
+
+    def _replace_each(
+        self, conn: Connection, requests: Sequence[Sequence[allocation.Claim]]
+    ) -> Sequence[Exception | None]:
+        """Do as `allocation.replace_each`; :raises _Locked: a lock is not granted within a second."""
+        try:
+            with self._database.dialect.waiting_briefly(conn):
+                return allocation.replace_each(conn, requests)
+        except DBDeadlock as error:
+            if driver_errors.classify(driver_errors.find(error)) is driver_errors.Kind.LOCKED:
+                raise _Locked from error
+            raise
 
     def _finish(self, group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:
         with self._lock:

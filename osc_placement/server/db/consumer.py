@@ -16,7 +16,6 @@ from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, names
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
-from osc_placement.server.db.writers import weigh_consumer
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -206,20 +205,6 @@ def _retrying_duplicates() -> Iterator[None]:
         yield
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
-
-
-def weigh_changes(present: Mapping[str, Locked], *, kept: Collection[str]) -> dict[str, int]:
-    """Return by UUID the change of the weight of consumers in the fingerprint when their allocations change.
-
-    :param present: the consumers that exist before
-    :param kept: the consumers with allocations afterwards
-    """
-    changes = {}
-    for uuid in {*present, *kept}:
-        before = present[uuid].generation if uuid in present else None
-        after = 1 if uuid in kept else None
-        changes[uuid] = weigh_consumer(after) - weigh_consumer(before)
-    return {uuid: change for uuid, change in changes.items() if change}
 
 
 _delete = sa.delete(consumers).where(consumers.c.id.in_(sa.bindparam("ids", expanding=True)))

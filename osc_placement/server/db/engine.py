@@ -8,6 +8,7 @@ a connection and executes the statements; such functions are in the other module
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import random
@@ -17,7 +18,7 @@ from collections import deque
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -27,12 +28,13 @@ from sqlalchemy.pool import QueuePool
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, driver_errors, tables
+from osc_placement.server.db.driver_errors import Kind
 from osc_placement.server.db.own_tables import PREFIX
 from osc_placement.server.db.writers import RECORDING, Recording, Slot, Slots
 from osc_placement.server.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from oslo_config.cfg import ConfigOpts
     from sqlalchemy.engine import URL, Connection, Engine
@@ -50,6 +52,23 @@ LONGEST_PAUSE = 0.2
 LEAST_SECONDS = 3.0
 #: seconds after which a write is not retried: a transaction that holds locks for so long is probably broken
 PATIENCE = 60
+#: seconds within which a connection breaks that was dead before it was used; the operation is then repeated,
+#: while whoever has waited for longer has waited for a database that is silent
+DEAD_SECONDS = 5.0
+
+#: the errors that clients receive, by the meaning of the driver's; oslo.db has classes for other meanings
+_ANSWERS: Final[Mapping[Kind | None, Callable[[], errors.Unavailable]]] = {
+    Kind.OUTAGE: errors.DatabaseUnavailable,
+    Kind.DENIED: partial(
+        errors.SchemaUnfit, "The account of the service has no right to a table: the log names it"
+    ),
+    Kind.FULL: errors.DatabaseFull,
+    Kind.BUSY: errors.TooMuchContention,
+    Kind.NO_TABLE: partial(errors.SchemaUnfit, "A table is missing: run 'placement-server db sync'"),
+    Kind.MIXED_TEXTS: partial(
+        errors.SchemaUnfit, "Its tables have different collations: convert them to one"
+    ),
+}
 
 
 @contextmanager
@@ -57,33 +76,33 @@ def _translating() -> Iterator[None]:
     """Raise errors of the database as the errors that clients receive."""
     try:
         yield
-    except errors.DatabaseReadOnly as error:
+    except (errors.DatabaseReadOnly, errors.OutcomeUnknown) as error:
         LOG.error("the database failed: %s", error.__cause__)
         raise
-    except sa.exc.OperationalError as error:
-        if driver_errors.is_busy(error):
-            raise errors.TooMuchContention from error
-        # the statement is left out, as it does not help to find the cause
-        LOG.error("the database failed: %s", error.orig)
-        raise (errors.DatabaseFull if driver_errors.is_full(error) else errors.DatabaseUnavailable) from error
-    except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase) as error:
-        LOG.error("the database cannot be reached: %s", getattr(error.inner_exception, "orig", error))
-        raise errors.DatabaseUnavailable from error
     except sa.exc.TimeoutError as error:
         LOG.error("every connection to the database is in use: %s", error)
         raise errors.DatabaseUnavailable from error
     except db_exc.DBDeadlock as error:
         # only reads get here, as `Database.write` retries by itself
         raise errors.TooMuchContention from error
-    except (db_exc.DBError, sa.exc.ProgrammingError) as error:
-        driver_error = driver_errors.find(error)
-        if driver_errors.is_table_missing(driver_error):
-            LOG.error("a table is not there: %s", driver_error)
-            raise errors.SchemaUnfit("A table is missing: run 'placement-server db sync'") from error
-        inner = getattr(error, "inner_exception", None) or error
-        if isinstance(error, db_exc.DBDataError) or isinstance(inner, sa.exc.DataError):
-            raise errors.Unstorable from error
-        raise
+    except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase) as error:
+        LOG.error("the database cannot be reached: %s", getattr(error.inner_exception, "orig", error))
+        raise errors.DatabaseUnavailable from error
+    except (db_exc.DBError, sa.exc.DBAPIError) as error:
+        cause = driver_errors.find(error)
+        kind = Kind.NO_TABLE if _is_about_own_tables(cause) else driver_errors.classify(cause)
+        answer = _ANSWERS.get(kind)
+        if answer is None:
+            raise
+        # the statement is left out, as it does not help to find the cause
+        LOG.error("the database failed: %s", cause)
+        raise answer() from error
+
+
+def _is_about_own_tables(cause: BaseException) -> bool:
+    """Return whether an error of a driver says that a table of our own cannot be used."""
+    kind = driver_errors.classify(cause)
+    return kind in (Kind.NO_TABLE, Kind.NO_COLUMN, Kind.DENIED) and PREFIX in str(cause)
 
 
 class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it has no annotations
@@ -91,12 +110,20 @@ class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it h
 
 
 def _classify(context: sa.engine.ExceptionContext) -> None:
-    """Raise what oslo.db does not know as an error of its own: a read-only database, and a lost race."""
-    if driver_errors.is_lost_race(context.original_exception):
-        raise db_exc.DBDeadlock(context.original_exception)
-    # raised before oslo.db's handler, which does not know this error and logs a traceback
-    if driver_errors.is_read_only(context.original_exception):
-        raise errors.DatabaseReadOnly from context.original_exception
+    """Raise errors that oslo.db, whose handler comes after this, does not know or logs with a traceback."""
+    cause = context.original_exception
+    match driver_errors.classify(cause):
+        case Kind.LOST_RACE | Kind.LOCKED:
+            raise db_exc.DBDeadlock(cause)
+        case Kind.READ_ONLY:
+            raise errors.DatabaseReadOnly from cause
+        case Kind.UNSTORABLE:
+            raise errors.Unstorable from cause
+        case Kind.MIXED_TEXTS:
+            values = json.dumps(context.parameters, default=str, ensure_ascii=False)
+            if not values.isascii():
+                # otherwise columns differ, whatever the values are
+                raise errors.Unstorable from cause
 
 
 @contextmanager
@@ -115,9 +142,12 @@ def _leaving_if_read_only(connection: Connection) -> Iterator[None]:
 
 def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T]) -> T:
     """Run the operation once more, on another connection, if the first was dead and nothing was changed."""
+    start = time.monotonic()
     try:
         return operation()
     except lost:
+        if time.monotonic() > start + DEAD_SECONDS:
+            raise
         LOG.info("lost a database connection before anything was changed, trying once more")
     return operation()
 
@@ -366,7 +396,8 @@ class Database:
         Most lost races are a success of somebody else, so it pays to go on: up to ``attempts`` times, and for
         `LEAST_SECONDS`, whichever is more.
 
-        :raises errors.DatabaseUnavailable: no connection can be opened, or the connection broke
+        :raises errors.DatabaseUnavailable: no connection can be opened, or it broke before the commit
+        :raises errors.OutcomeUnknown: it broke during the commit
         :raises errors.DatabaseReadOnly: the database accepts no changes, at present or from this account
         :raises errors.TooMuchContention: the transaction lost too many races
         :raises errors.Unstorable: the database cannot represent a value
@@ -399,9 +430,7 @@ class Database:
         try:
             return attempt()
         except (db_exc.DBError, sa.exc.OperationalError, sa.exc.ProgrammingError) as error:
-            cause = driver_errors.find(error)
-            is_unusable = driver_errors.is_table_missing(cause) or driver_errors.is_denied(cause)
-            if not (was_recording and is_unusable and PREFIX in str(cause)):
+            if not (was_recording and _is_about_own_tables(driver_errors.find(error))):
                 raise
             self.stop_recording()
         return attempt()
@@ -446,11 +475,21 @@ class Database:
                     connection.begin()
                     connection.rollback()
                 raise
-            except BaseException:
+            except BaseException as error:
                 # the state of the transaction is unknown, and the pool does not reset connections to
                 # servers
                 if self.dialect.is_server:
                     connection.invalidate()
+                kind = driver_errors.classify(driver_errors.find(error))
+                if (
+                    isinstance(error, db_exc.DBConnectionError)
+                    or kind is Kind.OUTAGE
+                    or (kind is None and isinstance(error, sa.exc.OperationalError))
+                ):
+                    if recording and not recording.changes:
+                        # of what is not recorded, a repetition changes nothing more
+                        raise _LostBeforeCommit(error) from error
+                    raise errors.OutcomeUnknown from error
                 raise
             self._keep(connection, stored)
             return found
@@ -485,14 +524,27 @@ class Database:
             self._file = file
 
     def dispose(self) -> None:
-        """Close the idle connections; later transactions open new ones.
+        """Close the idle connections, and let other processes use their slots (see `writers`).
 
-        A connection that another thread uses is left to that thread until its transaction ends, and is not
-        used again. A database in memory has only one connection, so this waits for the thread that uses it.
+        Later transactions open new connections. One that another thread uses is left to that thread until its
+        transaction ends, and is not used again. A database in memory has only one connection, so this waits
+        for the thread that uses it.
         """
+        self._forget_old_connections()
         self.is_disposed = True
         with self._turns.get(self._reader, nullcontext()):
             self._close_idle()
+        if self._slots.can_be_given_back and not self.is_in_memory:
+            # without this, they are taken over somewhat later
+            with (
+                suppress(sa.exc.SQLAlchemyError, db_exc.DBError, errors.PlacementError),
+                self._turns.get(self._writer, nullcontext()),
+                self._writer.connect() as connection,
+            ):
+                self.dialect.limit_last_wait(connection)
+                with connection.begin():
+                    self._slots.give_back(connection)
+            self._writer.dispose()
 
     def _close_idle(self) -> None:
         """Close the connections that no thread uses, and have none of the others used again."""

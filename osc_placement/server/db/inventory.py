@@ -32,11 +32,11 @@ Inventories = Mapping[str, Inventory]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A provider's inventory of one class as it is in the database; ``modified`` is UTC."""
+    """A provider's inventory of one class; ``modified`` is UTC, None if another program did not record it."""
 
     resource_class: str
     inventory: Inventory
-    modified: datetime
+    modified: datetime | None
 
 
 _load = (

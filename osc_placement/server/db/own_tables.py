@@ -10,7 +10,7 @@ metadata = sa.MetaData()
 #: the beginning of the names of all tables here
 PREFIX = "oscp_"
 
-#: see `writers`: the slots of the processes that write, and the row of other programs
+#: see `writers`: the slots of the processes that write
 writers = sa.Table(
     "oscp_writers",
     metadata,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider as it is stored; ``modified`` is UTC; only other programs store no generation."""
+    """A provider as it is stored; ``modified`` is UTC. Other programs may store no time and no generation."""
 
     id: int
     uuid: str
@@ -43,7 +43,7 @@ class Provider:
     generation: int | None
     parent_provider_uuid: str | None
     root_provider_uuid: str
-    modified: datetime
+    modified: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ select_providers = (
     sa.select(
         resource_providers.c.id,
         resource_providers.c.uuid,
-        resource_providers.c.name,
+        sa.func.coalesce(resource_providers.c.name, "").label("name"),
         resource_providers.c.generation,
         _parent.c.uuid.label("parent_provider_uuid"),
         sa.func.coalesce(_root.c.uuid, resource_providers.c.uuid).label("root_provider_uuid"),
@@ -159,15 +159,16 @@ def lock_named(conn: Connection, uuid: str) -> dict[str, Locked]:
     return _locked(conn.execute(_lock_by_uuid, {"uuid": uuid}))
 
 
-def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
+def lock_ids(conn: Connection, ids: Collection[int], held: Collection[int] = ()) -> dict[str, Locked]:
     """Lock several providers, by ascending id, and return them by UUID.
 
-    :raises errors.Retry: one of them was deleted
+    :param held: ids that allocations have; a script may have deleted some of these providers
+    :raises errors.Retry: one of ``ids`` was deleted
     """
     found: dict[str, Locked] = {}
-    for portion in dialects.split(sorted(set(ids))):
+    for portion in dialects.split(sorted({*ids, *held})):
         found |= _locked(conn.execute(_lock_by_ids, {"ids": portion}))
-    if len(found) != len(set(ids)):
+    if not {locked.id for locked in found.values()} >= set(ids):
         raise errors.Retry
     return found
 
@@ -193,7 +194,6 @@ def advance_generations(
     providers: Iterable[Locked],
     *,
     touched: Collection[int] = (),
-    consumers: Mapping[str, int] = writers.NO_CONSUMERS,
     of_use_only: bool = False,
 ) -> None:
     """Increment the generation of each provider, which tells clients that their data are old.
@@ -203,7 +203,6 @@ def advance_generations(
 
     :param providers: each as often as its generation is to be incremented by one
     :param touched: ids of further providers whose usage changes
-    :param consumers: as for `writers.record`
     :param of_use_only: whether nothing but the usage of the providers changes
     :raises errors.Retry: a generation changed in spite of the lock
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
@@ -220,8 +219,11 @@ def advance_generations(
             parameters = {"ids": [id_ for id_, _ in portion], "seen": portion, "increments": increment}
             if conn.execute(_advance, parameters).rowcount != len(portion):
                 raise errors.Retry
-    moved = [provider.id for provider in increments.elements()]
-    writers.record(conn, moved=moved, touched=touched, consumers=consumers, of_use_only=of_use_only)
+    ids = {provider.id for provider in increments}
+    if of_use_only:
+        writers.record(conn, used={*ids, *touched})
+    else:
+        writers.record(conn, contents=ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +373,7 @@ def _insert(
 def record_created(conn: Connection, created: Collection[Locked]) -> None:
     """Record that providers were created, and let changes of the trees that they joined collide on Galera."""
     ids = {each.id for each in created}
-    writers.record(conn, touched=ids, of_rows=True)
+    writers.record(conn, contents=ids)
     if roots := {each.root_id for each in created} - ids:
         writers.collide(conn, roots)
 
@@ -400,7 +402,7 @@ def update(conn: Connection, uuid: str, changes: Mapping[str, Any], *, reparenti
                 raise errors.Retry
         except db_exc.DBDuplicateEntry as error:
             raise errors.DuplicateProvider(changes["name"]) from error
-        writers.record(conn, touched=[provider.id], of_rows=True)
+        writers.record(conn, contents=[provider.id])
     return load(conn, uuid)
 
 
@@ -429,7 +431,7 @@ def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_a
         .values(parent_provider_id=None if parent is None else parent.id)
     )
     _set_root(conn, moved, provider.id if parent is None else parent.root_id)
-    writers.record(conn, touched=moved, of_rows=True)
+    writers.record(conn, contents=moved)
     # two moves on two nodes of a cluster must not make a loop
     writers.collide(conn, {other.root_id for other in tree.values()})
 
@@ -482,6 +484,6 @@ def delete(conn: Connection, uuid: str) -> None:
         conn.execute(sa.delete(resource_providers).where(itself))
     except db_exc.DBReferenceError as error:
         raise errors.ProviderHasChildren from error
-    writers.record(conn, touched=[provider.id], of_rows=True)
+    writers.record(conn, contents=[provider.id])
     if provider.root_id != provider.id:
         writers.collide(conn, [provider.root_id])

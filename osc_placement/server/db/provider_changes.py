@@ -8,9 +8,10 @@ others, or, if the changes are atomic, prevents all of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from osc_placement.server import errors
 from osc_placement.server.db import association, inventory, names, provider, writers
@@ -18,6 +19,12 @@ from osc_placement.server.db.tables import placement_aggregates, resource_classe
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+    from osc_placement.server.db.engine import Database
+
+
+#: the limit on the errors in the answer to atomic changes; the number of all is beside them
+MOST_TOLD: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,62 @@ class Refused(Exception):
     def __init__(self, verdicts: Verdicts) -> None:
         super().__init__(f"{len(verdicts)} changes were refused")
         self.verdicts = verdicts
+
+
+def change_many(
+    database: Database, changes: Sequence[Wanted], *, may_reserve_all: bool, atomic: bool = False
+) -> Verdicts:
+    """Carry out `apply` in a transaction, and refuse by itself each change that the database cannot store.
+
+    Such a change fails the transaction; the others are made in another one.
+
+    :raises Refused: as `apply` does
+    """
+
+    def make(possible: Sequence[Wanted]) -> Verdicts:
+        return database.write(apply, possible, may_reserve_all=may_reserve_all, atomic=atomic)
+
+    try:
+        return make(changes)
+    except errors.Unstorable as error:
+        # each takes two transactions or more, and the first refuses all
+        most = MOST_TOLD if atomic else None
+        found = itertools.islice(_find_unstorable(database, changes, may_reserve_all), most)
+        refused: Verdicts = dict.fromkeys(found, error)
+        if not refused:
+            raise
+    if atomic:
+        raise Refused(refused)
+    return refused | make([change for change in changes if change.uuid not in refused])
+
+
+class _Tried(Exception):
+    """Some changes can be stored, and are rolled back."""
+
+
+def _find_unstorable(database: Database, changes: Sequence[Wanted], may_reserve_all: bool) -> Iterator[str]:
+    """Yield the UUIDs of those of the changes whose values the database cannot store.
+
+    Transactions that are rolled back try all of them, then each half of those that fail.
+    """
+
+    def try_(conn: Connection) -> None:
+        # the parent may be in the other half
+        roots = [replace(each, new=each.new and replace(each.new, parent_uuid=None)) for each in changes]
+        apply(conn, roots, may_reserve_all=may_reserve_all)
+        raise _Tried
+
+    try:
+        database.write(try_)
+    except _Tried:
+        return
+    except errors.Unstorable:
+        if len(changes) == 1:
+            yield changes[0].uuid
+            return
+    half = len(changes) // 2
+    for part in (changes[:half], changes[half:]):
+        yield from _find_unstorable(database, part, may_reserve_all)
 
 
 def apply(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, consumer, inventory, names, provider
+from osc_placement.server.db import allocation, inventory, names, provider
 from osc_placement.server.db.tables import resource_providers
 
 if TYPE_CHECKING:
@@ -50,16 +50,15 @@ def reshape(
     :raises errors.InventoryInUse: allocations that were not moved hold inventory to be removed
     :raises errors.PlacementError: as `allocation.replace` and `inventory.replace` do
     """
-    consumer.lock(conn, [claim.consumer_uuid for claim in claims])
+    released = allocation.lock_consumers(conn, claims)
     claimed = {uuid for claim in claims for uuid in claim.resources}
     ids = names.find_ids(conn, resource_providers, "uuid", claimed | wanted.keys())
-    # in one step, because two transactions that lock the same rows in two steps can deadlock
-    every = {*ids.values(), *allocation.find_released(conn, claims)}
     for uuid in wanted:
         if uuid not in ids:
             missing = errors.ProviderNotFound(uuid)
             raise InventoriesOfUnknown(f"Resource provider {uuid} in inventories not found: {missing}")
-    locked = provider.lock_ids(conn, every)
+    # in one step, because two transactions that lock the same rows in two steps can deadlock
+    locked = provider.lock_ids(conn, ids.values(), released)
     for uuid, new in wanted.items():
         if locked[uuid].generation != new.generation:
             raise Outdated(uuid, locked[uuid].generation, new.generation)

@@ -21,9 +21,9 @@ from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, driver_errors, own_tables, tables
+from osc_placement.server.db.driver_errors import Kind
 from osc_placement.server.db.names import FIRST_CUSTOM_CLASS_ID
 from osc_placement.server.db.own_tables import database_identity, provider_revisions, writers
-from osc_placement.server.db.writers import STRANGERS, strangers_found
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -188,8 +188,7 @@ def _is_complete(connection: Connection) -> bool:
         raise SchemaError(f"the tables of our own are at version {current}, which is newer than {OWN.head}")
     if current != OWN.head or not OWN.metadata.tables.keys() <= set(sa.inspect(connection).get_table_names()):
         return False
-    first = sa.exists().where(writers.c.id == STRANGERS)
-    return bool(connection.scalar(sa.select(first & sa.exists(sa.select(database_identity.c.identity)))))
+    return connection.scalar(sa.select(database_identity.c.identity).limit(1)) is not None
 
 
 def _complete(connection: Connection) -> None:
@@ -210,9 +209,6 @@ def _complete(connection: Connection) -> None:
         OWN.metadata.create_all(connection)
     if connection.scalar(sa.select(sa.func.count()).select_from(database_identity)) == 0:
         connection.execute(sa.insert(database_identity).values(identity=secrets.randbits(62)))
-    # while these tables were not there, servers wrote without them, and some may do so for a while
-    is_used = connection.execute(sa.select(tables.resource_providers.c.id).limit(1)).first() is not None
-    strangers_found(connection, at=None if is_used else 0)
 
 
 def _can_use_own(connection: Connection) -> bool:
@@ -232,10 +228,10 @@ def _can_use_own(connection: Connection) -> bool:
                 connection.execute(sa.update(writers).where(nobody).values(count=0))
                 connection.execute(sa.insert(writers).from_select(writers.c.keys(), copy))
                 connection.execute(sa.delete(writers).where(nobody))
-    except sa.exc.OperationalError as error:
-        if error.orig is not None and driver_errors.is_denied(error.orig):
-            # the driver of MariaDB raises the same class as for a failing server
-            raise SchemaError(" ".join(str(error.orig).split())) from error
+    except (db_exc.DBError, sa.exc.OperationalError) as error:
+        cause = driver_errors.find(error)
+        if driver_errors.classify(cause) is Kind.DENIED:
+            raise SchemaError(" ".join(str(cause).split())) from error
         raise
     return True
 

@@ -63,7 +63,7 @@ def prepare(path: Path, url: str) -> Change:
     directory = Path(os.path.realpath(path)).parent
     if not os.access(directory, os.W_OK | os.X_OK):
         reason = "is not writable" if directory.exists() else "does not exist"
-        raise CannotRun(f"Cannot write {path}: the directory {reason}")
+        raise CannotRun(f"Cannot write {path}: the directory {directory} {reason}")
     try:
         return Change(path, merge(path.read_text() if path.exists() else "", url))
     except CannotMerge as error:

@@ -46,6 +46,12 @@ _SMALL_CHUNK: Final = 256
 _LARGEST_CHUNKED: Final = limits.LARGEST_BODY + (1 << 20)
 
 _CHUNK_SIZE: Final = re.compile(rb"([0-9a-fA-F]{1,16})[ \t]*(?:;[^\r\n]*)?")
+#: the headers after the last chunk, and a line end that is none; gunicorn is stricter, but only reads a body
+#: that the application wants, and other parsers in front may take such a line end for one
+_TRAILER: Final = re.compile(rb"(?:[-!#$%&'*+.^`|~\w]+:[^\0\r\n]*\r\n)*\r\n")
+_BARE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r[^\n]")
+#: the bytes of a request line that belong to text which is not percent-encoded
+_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 #: the value of SO_LINGER that discards unsent bytes at once
 _RESET: Final = struct.pack("ii", 1, 0)
 _HTTP_1_1: Final = (1, 1)
@@ -131,6 +137,14 @@ class Connection:
             self._incoming += data
         return bool(data)
 
+    def has_begun(self) -> bool:
+        """Return whether a part of a request has arrived, without the line ends that may precede it."""
+        if self.request is None:
+            while self._incoming.startswith(b"\r\n"):
+                # some clients send an extra line end after a body
+                del self._incoming[:2]
+        return bool(self._incoming) and self._incoming != b"\r"
+
     def find_request(self, cfg: Any) -> bool:
         """Parse the bytes that have arrived; return True if `request` is now a complete request.
 
@@ -171,9 +185,6 @@ class Connection:
 
     def _parse_head(self, cfg: Any) -> bool:
         incoming = self._incoming
-        while incoming.startswith(b"\r\n"):
-            # some clients send an extra line end after a body
-            del incoming[:2]
         end = incoming.find(b"\r\n\r\n", max(0, self._searched - 3))
         line_end = incoming.find(b"\n", 0, limits.LARGEST_REQUEST_LINE + 2)
         if line_end < 0 and len(incoming) > limits.LARGEST_REQUEST_LINE:
@@ -187,7 +198,7 @@ class Connection:
         head_end = end + 4 if end >= 0 else len(incoming)
         self._searched = 0
         self.requests += 1
-        source = _Arrived(bytes(memoryview(incoming)[:head_end]))
+        source = _Arrived(_escape_target(bytes(memoryview(incoming)[:head_end])))
         del incoming[:head_end]
         try:
             request = self.request = Request(cfg, source, self.client, self.requests)
@@ -259,6 +270,16 @@ class Connection:
         self._outgoing.clear()
         self._body_kept = self.unsent = 0
         self.request = self._body = None
+
+
+def _escape_target(head: bytes) -> bytes:
+    """Return the head of a request with its target in ASCII, which gunicorn requires."""
+    line, end, rest = head.partition(b"\r\n")
+    parts = line.split(b" ", 2)
+    if line.isascii() or len(parts) < 3:
+        return head
+    parts[1] = _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], parts[1])
+    return b" ".join(parts) + end + rest
 
 
 def split_address(client: Any) -> tuple[str, str]:
@@ -369,8 +390,10 @@ class _Chunks:
         if data.startswith(b"\r\n", start):
             return start + 2
         end = data.find(b"\r\n\r\n", start)
-        if end >= 0:
+        if end >= 0 and _TRAILER.fullmatch(data, start, end + 4):
             return end + 4
+        if end >= 0 or _BARE_LINE_END.search(data, start):
+            raise ValueError("these are no headers")
         if len(data) - start > _LARGEST_TRAILER:
             raise ValueError("the headers after the chunks are too long")
         return None

@@ -10,13 +10,14 @@ import threading
 import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from osc_placement.server import errors
 from osc_placement.server.db import standard_names, upgrade
+from osc_placement.server.process.limits import THREADS_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from osc_placement.server.db.engine import Database
     from osc_placement.server.snapshot.current import Current
@@ -29,6 +30,8 @@ T = TypeVar("T")
 PATIENCE: Final = 2
 #: seconds for which the result of a probe of the database is kept
 KEPT: Final = 1
+#: seconds between the attempts of a request that waits for the database
+PAUSE: Final = 0.5
 #: seconds after which a service without our own tables tries again to make them
 MAKE_AGAIN: Final = 60
 
@@ -64,6 +67,7 @@ class Health:
         self._ready = False
         self._state: upgrade.State | None = None
         self._checked_at = self._made_at = 0.0
+        self._failed_at = -math.inf
         self._own_tables_fault: str | None = None
         self._probing = threading.Lock()
         self._probe_begun = self._probe_ended = -math.inf
@@ -92,16 +96,19 @@ class Health:
 
         This is done once, and again if the database was dropped and created again, or restored from a backup,
         which is checked once a second. A database that refuses changes is only checked. One thread does so;
-        the others continue meanwhile, except the first time.
+        the others continue meanwhile. The first time they wait, and are told if it could not be reached.
 
         :raises errors.DatabaseUnavailable: it cannot be reached
         :raises errors.SchemaUnfit: its tables are not as required
         """
         if self._ready and time.monotonic() < self._checked_at + KEPT:
             return
+        arrived = time.monotonic()
         if not self._starting.acquire(blocking=not self._ready):
             return
         try:
+            if self._failed_at > arrived:
+                raise errors.DatabaseUnavailable
             if self._ready and time.monotonic() < self._checked_at + KEPT:
                 return
             is_same = False
@@ -126,13 +133,17 @@ class Health:
                 self._make_own_tables()
                 self._state = self._read_state()
             self._checked_at = time.monotonic()
+        except errors.DatabaseUnavailable as error:
+            self._failed_at = time.monotonic()
+            # also if a commit was lost, as what is written here is no request's
+            raise errors.DatabaseUnavailable from error
         finally:
             self._starting.release()
 
     def _make_own_tables(self) -> None:
         """Create our own tables if they do not exist and the account may create them.
 
-        Without them, each check for changes compares the whole database and, on a cluster, moves of providers
+        Without them, each check for changes reads the whole database and, on a cluster, moves of providers
         on two nodes can create loops. The reason is logged once.
         """
         self._made_at = time.monotonic()
@@ -191,6 +202,51 @@ class Health:
         finally:
             self._probe_ended = time.monotonic()
         return faults
+
+
+class Patience:
+    """The wait of writes for a database that is coming back.
+
+    Clients that free what an instance held, as nova does when a boot fails, do not come again after a 503.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+    def repeat(self, operation: Callable[[], T], environ: Mapping[str, Any]) -> T:
+        """Run the operation of a request, and again as a whole while the database cannot be reached.
+
+        An operation may commit one transaction. It is not repeated once that may have been stored. The time
+        begins with the first failure, as that may be the end of a long wait for a server that is gone. At
+        most half of the threads of this process wait, so that others answer reads; a server that does not
+        tell its number has two at least, if it has several.
+
+        :raises errors.DatabaseUnavailable: the time is over, or too many wait
+        """
+        most = environ.get(THREADS_KEY, 2 if environ["wsgi.multithread"] else 1) // 2
+        until: float | None = None
+        waits = False
+        try:
+            while True:
+                try:
+                    return operation()
+                except errors.OutcomeUnknown:
+                    raise
+                except errors.DatabaseUnavailable:
+                    until = until or time.monotonic() + self._seconds
+                    if time.monotonic() + PAUSE > until:
+                        raise
+                    with self._lock:
+                        if not waits and self._waiting >= most:
+                            raise
+                        self._waiting += not waits
+                    waits = True
+                time.sleep(PAUSE)
+        finally:
+            with self._lock:
+                self._waiting -= waits
 
 
 def _complete(done: Future[T], operation: Callable[[], T]) -> None:

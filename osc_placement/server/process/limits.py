@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits on what one client may ask of a server process."""
 
+#: the key in a WSGI environment of the number of threads of the process, if its server tells it
+THREADS_KEY = "placement.threads"
+
 #: bytes of a request body: a reshape of a hundred thousand allocations is a third of it
 LARGEST_BODY = 64 << 20
 #: bytes of request line and headers together: a query with two thousand aggregates is smaller

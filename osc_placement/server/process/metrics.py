@@ -91,7 +91,7 @@ class Metrics(Observer):
             "snapshot_refresh_seconds", "Seconds of reading the snapshot anew.", ("extent",), LATENCIES
         )
         self._comparisons = counter(
-            "snapshot_comparisons", "Comparisons of the snapshot with the whole database.", "differs"
+            "snapshot_comparisons", "Comparisons of a part of the snapshot with the database.", "differs"
         )
         true_at = "When the oldest snapshot of a worker was last true."
         self._define_true_at = functools.partial(gauge, "snapshot_timestamp_seconds", true_at, "livemin")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exc
 
-from osc_placement.package import how_to_install_driver
+from osc_placement.package import explain_setting, how_to_install_driver
 from osc_placement.server import conf as configuration
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
@@ -132,6 +133,10 @@ _URLS = (
 )
 
 
+#: how SQLite tells that a file cannot be made, opened or written
+_UNUSABLE_FILE = ("unable to open database file", "attempt to write a readonly database")
+
+
 def describe(url: sa.URL | str) -> str:
     """Return a database URL without its password."""
     return sa.make_url(url).render_as_string(hide_password=True)
@@ -149,9 +154,25 @@ def using(database: Database) -> Iterator[None]:
         raise CannotRun(f"Database {describe(database.url)}: {error}") from error
     except (sa.exc.SQLAlchemyError, db_exc.DBError, PlacementError) as error:
         LOG.debug("failed", exc_info=True)
-        raise CannotRun(f"Cannot use the database {describe(database.url)}: {_reason(error)}") from error
+        reason = _reason(error)
+        reason += _find_obstacle(database, reason)
+        raise CannotRun(f"Cannot use the database {describe(database.url)}: {reason}") from error
     finally:
         database.dispose()
+
+
+def _find_obstacle(database: Database, reason: str) -> str:
+    """Return which file or directory SQLite could not open or write, which its own words do not tell."""
+    path = database.dialect.find_file(database.url)
+    if path is None or reason not in _UNUSABLE_FILE:
+        return ""
+    remedy = "--database names another database"
+    if not path.absolute().parent.is_dir():
+        return f": the directory {path.absolute().parent} does not exist; {remedy}"
+    for each in (path.absolute().parent, path.absolute()):
+        if each.exists() and not os.access(each, os.W_OK):
+            return f": {each} is not writable; {remedy}"
+    return ""
 
 
 @contextmanager
@@ -172,5 +193,5 @@ def _reason(error: BaseException) -> str:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the message of an error without line breaks."""
-    return " ".join(str(error).split())
+    """Return the message of an error without line breaks, and without the objects of oslo.config."""
+    return explain_setting(error)

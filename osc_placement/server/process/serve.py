@@ -12,7 +12,7 @@ import socket
 import ssl
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from gunicorn.glogging import Logger
 
 from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
+from osc_placement.server.api import auth
 from osc_placement.server.db import standard_names, upgrade
 from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, tls, trial
 from osc_placement.server.process.address import find_own, format_url, is_loopback
@@ -37,7 +38,7 @@ from osc_placement.server.process.opening import (
     read_configuration,
     using,
 )
-from osc_placement.server.process.worker import Worker, until_handled
+from osc_placement.server.process.worker import Worker, find_shortage, until_handled
 from osc_placement.terminal.screen import wrap_for
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+#: where to listen by default
+HOST = "127.0.0.1"
+PORT = 8778
+#: the first descriptor that a service manager passes
+_FIRST_PASSED = 3
 #: seconds that an idle connection stays open; more than clients pause between two requests
 KEEP_ALIVE = 65
 #: seconds that requests under way get when the server is told to stop
@@ -60,11 +66,14 @@ ADMIN_RESHAPE = Path(__file__).with_name("admin_reshape")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command line."""
+    """The options of the command line.
+
+    :ivar host: None if it is not given, and so is the port
+    """
 
     sources: Sources
-    host: str
-    port: int
+    host: str | None
+    port: int | None
     workers: int
     threads: int
     connections_per_address: int
@@ -82,11 +91,25 @@ def serve(options: Options) -> None:
 
     :raises CannotRun: the server cannot start
     """
+    check_files(options.threads)
+    listener = take_socket()
+    if listener is None:
+        host = HOST if options.host is None else options.host
+        port = PORT if options.port is None else options.port
+    elif options.host is None and options.port is None:
+        host, port = listener.getsockname()[:2]
+    else:
+        raise CannotRun(
+            "The service manager passes a listening socket, whose address it names (ListenStream in a socket "
+            "unit of systemd): leave out --host and --port"
+        )
+    options = replace(options, host=host, port=port)
     conf = _read(options)
     _set_up_logging(conf, options)
-    listener = listen(options.host, options.port)
+    if listener is None:
+        listener = listen(host, port)
     address: tuple[str, int] = listener.getsockname()[:2]
-    url = format_url(options.host, address[1], options.tls.scheme)
+    url = format_url(host, address[1], options.tls.scheme)
     cloud = None
     if options.clouds_yaml is not None:
         if conf.api.auth_strategy != "noauth2":
@@ -132,9 +155,10 @@ def _read(options: Options) -> ConfigOpts:
     conf = read(options.sources)
     check_tls(options.tls)
     believes_everybody = conf.api.auth_strategy == "noauth2"
-    if believes_everybody and not options.insecure and not is_loopback(options.host):
+    host = options.host or ""
+    if believes_everybody and not options.insecure and not is_loopback(host):
         raise CannotRun(
-            f"Without authentication (noauth2) anybody who reaches {options.host or 'this machine'} is an "
+            f"Without authentication (noauth2) anybody who reaches {host or 'this machine'} is an "
             "administrator; serve on 127.0.0.1, configure keystone, or say --insecure"
         )
     if options.allow_admin_reshape:
@@ -183,6 +207,37 @@ def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
     )
 
 
+def check_files(threads: int) -> None:
+    """Find out whether workers may have enough open files; :raises CannotRun: they may not."""
+    if shortage := find_shortage(threads):
+        raise CannotRun(shortage)
+
+
+def take_socket() -> socket.socket | None:
+    """Return the socket that a service manager opened and passes as sd_listen_fds(3) describes, or None.
+
+    Connections wait in it while no server runs. The variables that announce it are removed.
+
+    :raises CannotRun: there are several, or it does not listen on an address and a port
+    """
+    count, pid = (os.environ.pop(name, "") for name in ("LISTEN_FDS", "LISTEN_PID"))
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if pid != str(os.getpid()):
+        return None
+    advice = "name one address and port to listen on (ListenStream in a socket unit of systemd)"
+    if count != "1":
+        raise CannotRun(f"The service manager passes {count or 'no'} sockets, and not one: {advice}")
+    try:
+        listener = socket.socket(fileno=_FIRST_PASSED)
+        listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    except OSError as error:
+        raise CannotRun(f"The service manager passes no socket: {error.strerror}; {advice}") from error
+    if not listens or listener.family not in (socket.AF_INET, socket.AF_INET6):
+        raise CannotRun(f"The service manager passes a socket that does not listen on a TCP port: {advice}")
+    listener.set_inheritable(False)
+    return listener
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Open the socket, first of all, so that an address in use and the number for port 0 are known early.
 
@@ -220,6 +275,7 @@ def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     check_policy(conf)
     try:
         deploy.loadapp(conf)
+        auth.check_tokens(conf)
     except Exception as error:
         LOG.debug("failed", exc_info=True)
         raise CannotRun(f"The service cannot be set up as configured: {in_one_line(error)}") from error
@@ -251,6 +307,10 @@ class Arbiter(BaseArbiter):  # type: ignore[misc]  # it has no annotations
         """Start a worker."""
         with until_handled():
             return super().spawn_worker()
+
+    def reexec(self) -> None:
+        """Ignore SIGUSR2: the process that gunicorn starts then would open another socket."""
+        self.log.error("SIGUSR2 is ignored: restart the service instead")
 
 
 def make_settings(

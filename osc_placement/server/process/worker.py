@@ -49,10 +49,15 @@ _MOST_UNSENT: Final = limits.BUFFERED // limits.CONNECTIONS - (64 << 10)
 _FEW: Final = 64 << 10
 #: seconds between two checks for overdue connections, and between two heartbeats
 _TICK: Final = 1.0
+#: the same, while the worker stops
+_STOPPING_TICK: Final = 0.05
 #: seconds for which a client may send ignored bytes, so that it receives the answer and not a reset
 _CLOSING_SECONDS: Final = 2.0
-#: seconds that idle connections stay open when the worker stops, as a request may be on its way
-_STOPPING_SECONDS: Final = 2.0
+#: seconds after the signal to stop, and after an answer that does not announce the end of its connection, for
+#: which an idle connection stays open, as a request may be on its way
+_STOPPING_SECONDS: Final = 0.2
+#: the same, for a new connection and its first request
+_FIRST_REQUEST_SECONDS: Final = 1.0
 #: seconds for which a request that was sent ahead is served after those of other clients
 _MOST_DEFERRED_SECONDS: Final = 2.0
 #: file descriptors reserved for other uses than connections of clients
@@ -130,6 +135,15 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         #: the connections that threads have returned to the loop
         self._returned: queue.SimpleQueue[Connection] = queue.SimpleQueue()
 
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Refuse to start with too few files; gunicorn calls this, and prints such an error in one line.
+
+        :raises RuntimeError: a worker may have too few open files
+        """
+        if shortage := find_shortage(cfg.threads):
+            raise RuntimeError(shortage)
+
     def init_signals(self) -> None:
         """Install the handlers of signals, including those blocked since :func:`until_handled`."""
         super().init_signals()
@@ -140,8 +154,17 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self.handle_exit(sig, frame)
 
     def run(self) -> None:
-        """Serve until told to stop, then finish requests in progress until the grace period is over."""
-        self._most = min(self._most, _allow_files(self._most + _OTHER_FILES) - _OTHER_FILES)
+        """Serve until told to stop, then finish requests in progress until the grace period is over.
+
+        A worker that stops accepts the connections that wait in the system and closes its listeners. It
+        answers requests of which a byte has arrived, and those that arrive on an idle connection within
+        `_STOPPING_SECONDS`, or on a new one within `_FIRST_REQUEST_SECONDS`; these answers announce the end
+        of the connection. Then it closes idle connections, each after a last look for bytes of a request. A
+        request that is on its way at that moment is not processed, and its client finds the connection closed
+        without an answer: HTTP/1.1 has no way to avoid that.
+        """
+        # at least one, also if the limit was lowered after the start
+        self._most = max(1, min(self._most, _allow_files(self._most + _OTHER_FILES) - _OTHER_FILES))
 
         def serve_all(served: _Queue) -> None:
             while True:
@@ -163,7 +186,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         stop = float("inf")
         next_tick = 0.0
         while True:
-            for key, events in self._selector.select(_TICK):
+            for key, events in self._selector.select(_TICK if self.alive else _STOPPING_TICK):
                 self._handle(key, events)
             # what is returned from now on waits until the sockets of the others have been served: threads may
             # return requests that were sent ahead as fast as the loop passes the next ones to them
@@ -171,18 +194,18 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 self._begin_to_send(self._returned.get_nowait())
             now = time.monotonic()
             if not self.alive and stop == float("inf"):
-                stop = now
-                self._listen(False)
+                stop, next_tick = now, 0.0
+                self._close_listeners()
             if not self.alive and (not self._connections or now > stop + self.cfg.graceful_timeout):
                 break
             if now >= next_tick:
-                next_tick = now + _TICK
+                next_tick = now + (_TICK if self.alive else _STOPPING_TICK)
                 self.notify()
                 if self.ppid != os.getppid():
                     self.log.info("Parent changed, shutting down: %s", self)
                     self.alive = False
                 for overdue in [one for one in self._connections if self._is_overdue(one, now, stop)]:
-                    self._end(overdue)
+                    self._end_overdue(overdue)
                 if self._tls is not None:
                     self._tls = self._tls.refresh()
                 self._listen(self.alive)
@@ -199,6 +222,20 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 self._selector.register(listener, selectors.EVENT_READ, listener.getsockname())
             else:
                 self._selector.unregister(listener)
+
+    def _close_listeners(self) -> None:
+        """Accept the connections that wait in the system, and no more.
+
+        Once no process has the sockets, the system refuses connections, and resets those that wait. After a
+        SIGHUP the arbiter and the new workers have them.
+        """
+        self._listen(False)
+        for listener in self.sockets:
+            # bounded, as others may come as fast as they are accepted
+            for _ in range(self._most):
+                if not self._accept(listener, listener.getsockname()):
+                    break
+            listener.close()
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
         """Accept, read or send; an error caused by one client ends its connection and not the worker."""
@@ -223,29 +260,33 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             if connection.state is not State.SERVED:
                 self._end(connection)
 
-    def _accept(self, listener: Any, server: Any) -> None:
+    def _accept(self, listener: Any, server: Any) -> bool:
+        """Take a connection from those that wait in the system; return False if there was none to take."""
         try:
             sock, client = listener.accept()
         except OSError as error:
-            # otherwise another worker was faster, or the client has gone
-            if error.errno in (errno.EMFILE, errno.ENFILE) and not self._end_idlest(self._connections):
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                if self._end_idlest(self._connections):
+                    return True
                 # the selector would report the waiting connection again and again; wait for the next tick
                 self._listen(False)
-            return
+            # a client that has gone; otherwise another worker was faster
+            return error.errno == errno.ECONNABORTED
         if self._tls is not None:
             try:
                 sock = self._tls.accept(sock)
             except OSError:
                 # the client has gone
                 sock.close()
-                return
+                return True
         connection = Connection(sock, client, server, time.monotonic())
         if not self._make_room(connection):
             sock.close()
-            return
+            return True
         self._connections.add(connection)
         self._by_origin[connection.origin].add(connection)
         self._watch(connection, selectors.EVENT_READ)
+        return True
 
     def _make_room(self, newcomer: Connection) -> bool:
         """Close a connection if there are too many for one more; return False if none can be closed."""
@@ -301,7 +342,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
 
         :param was_sent_ahead: whether the client sent it before it had the previous answer
         """
-        if connection.state is State.IDLE and connection.has_more:
+        if connection.state is State.IDLE and connection.has_begun():
             connection.state = State.ARRIVING
             connection.since = time.monotonic()
         try:
@@ -314,8 +355,6 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         if is_complete:
             # set before the bytes are counted, which may close a connection, but none in this state
             connection.state = State.SERVED
-        elif connection.request is None and not connection.has_more:
-            connection.state = State.IDLE
         self._count(connection)
         if is_complete:
             self._give(connection, _Turn.AHEAD if was_sent_ahead else _Turn.PROMPT)
@@ -390,19 +429,31 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._end(max(waiting, key=lambda one: one.counted))
 
     def _is_overdue(self, connection: Connection, now: float, stop: float) -> bool:
+        # in this order: a thread that makes it idle sets the time before
+        state = connection.state
         waited = now - connection.since
-        match connection.state:
+        match state:
+            case State.IDLE if connection.requests:
+                return waited > self.cfg.keepalive or now > max(stop, connection.since) + _STOPPING_SECONDS
             case State.IDLE:
-                patience = self.cfg.keepalive if connection.requests else limits.REQUEST_SECONDS
-                return waited > patience or now > stop + _STOPPING_SECONDS
+                return waited > limits.REQUEST_SECONDS or now > stop + _FIRST_REQUEST_SECONDS
             case State.ARRIVING:
                 return waited > limits.REQUEST_SECONDS
             case State.SENDING:
                 expected = (now - connection.waits_since - limits.STALL_SECONDS) * limits.SLOWEST_READING
                 return waited > limits.STALL_SECONDS or connection.sent < expected
             case State.CLOSING:
-                return waited > _CLOSING_SECONDS
+                # clients that keep connections close them only when they need the next one
+                return waited > (_CLOSING_SECONDS if stop == float("inf") else _STOPPING_SECONDS)
         return False
+
+    def _end_overdue(self, connection: Connection) -> None:
+        """Close an overdue connection, unless it is idle and bytes of a request have arrived just now."""
+        was_idle = connection.state is State.IDLE and connection in self._connections
+        if was_idle:
+            self._handle(self._selector.get_key(connection.sock), selectors.EVENT_READ)
+        if not was_idle or connection.state is State.IDLE:
+            self._end(connection)
 
     def _end(self, connection: Connection) -> None:
         """Close a connection that no thread owns, unless it is closed."""
@@ -544,7 +595,7 @@ class _Answer:
         self._response, self._environ = wsgi.create(
             self._request, Output(connection), connection.client, connection.server, worker.settings
         )
-        self._environ["wsgi.multithread"] = True
+        self._environ.update({"wsgi.multithread": True, limits.THREADS_KEY: worker.cfg.threads})
         worker.nr += 1
         if worker.nr >= worker.max_requests and worker.alive:
             worker.log.info("Autorestarting worker after current request.")
@@ -577,6 +628,21 @@ class _Answer:
                 worker.log.access(self._response, self._request, self._environ, datetime.now() - self._began)
         except Exception:
             worker.log.exception("an answer did not end well")
+
+
+def find_shortage(threads: int) -> str | None:
+    """Return why a worker may have too few open files, None if it may have enough.
+
+    Each thread has to have a connection to serve.
+    """
+    needed = _OTHER_FILES + threads + len(RESERVED)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        return None
+    return (
+        f"A process may have {hard} open files at most here, and a worker with {threads} threads needs "
+        f"{needed}: raise the hard limit (ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile of a container)"
+    )
 
 
 def _allow_files(wanted: int) -> int:

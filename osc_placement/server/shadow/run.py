@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn.app.base import BaseApplication
 
+from osc_placement.server.api import auth
 from osc_placement.server.process import opening, serve
 from osc_placement.server.process.address import format_url
 from osc_placement.server.process.opening import CannotRun
@@ -29,6 +30,8 @@ from osc_placement.server.shadow.upstream import Upstream, UpstreamError
 if TYPE_CHECKING:
     from pathlib import Path
     from wsgiref.types import WSGIApplication
+
+    from oslo_config.cfg import ConfigOpts
 
     from osc_placement.server.process.tls import Files
 
@@ -67,6 +70,7 @@ def shadow(options: Options) -> None:
     :raises CannotRun: the shadow cannot start
     """
     upstream = make_upstream(options)
+    serve.check_files(options.threads)
     serve.check_tls(options.tls)
     if options.ours is None:
         conf = opening.read_configuration(options.sources)
@@ -78,10 +82,15 @@ def shadow(options: Options) -> None:
     serve.set_up_logging(
         conf, is_configured=options.sources.is_configured, log_requests=False, verbose=options.verbose
     )
+    if options.ours is None:
+        _check_access(conf)
     try:
         Report.resume(upstream.url, options.report).save(options.report)
     except OSError as error:
-        raise CannotRun(f"The report, {options.report}, cannot be written: {error.strerror}") from error
+        raise CannotRun(
+            f"The report, {options.report.absolute()}, cannot be written: {error.strerror}; --report names "
+            "another file"
+        ) from error
     if options.metrics is not None:
         serve.listen(*options.metrics).close()
     listener = serve.listen(options.host, options.port)
@@ -91,6 +100,22 @@ def shadow(options: Options) -> None:
     except SystemExit as end:
         if end.code:
             raise CannotRun("The shadow does not start; --verbose says why") from end
+
+
+def _check_access(conf: ConfigOpts) -> None:
+    """Find out whether our side can judge who asks, without asking Keystone or the database.
+
+    :raises CannotRun: it would refuse, or fail, what upstream answers, so each comparison would differ
+    """
+    opening.check_policy(conf)
+    try:
+        with opening.muted():
+            auth.check_tokens(conf)
+    except Exception as error:
+        raise CannotRun(
+            f"Nothing could be compared: {opening.in_one_line(error)}; give the placement.conf of the "
+            "service that the shadow stands before with --config-file"
+        ) from error
 
 
 def make_upstream(options: Options) -> Upstream:

@@ -8,12 +8,13 @@ import os
 import threading
 import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.server import errors
-from osc_placement.server.db import writers
+from osc_placement.server.db.writers import Changes
 from osc_placement.server.observer import Observer
-from osc_placement.server.snapshot.load import Loaded, load, refresh
+from osc_placement.server.snapshot.load import CHUNK, Loaded, find_outdated, load, refresh
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -22,20 +23,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: the shortest and the longest pause between two comparisons in the background, in seconds
-SHORTEST_PAUSE = 1.0
-LONGEST_PAUSE = 6.0
-#: the CPU share of one core that background comparisons of all processes may use
-SHARE: Final = 0.03
-#: seconds without a comparison after which the next check compares, and seconds without a check after which
-#: there are no comparisons in the background any more
-OVERDUE = 15.0
-#: seconds for which each check compares after another program was found to have written
-WARY = 600.0
-#: seconds after which other workers are told again that another program writes
-_TELL_AGAIN: Final = 60.0
+#: the seconds in which all providers are compared in the background, or more if they are more than a pass of
+#: this time admits at so many a second, which takes 4 to 8 percent of a core, of worker and database together
+PASS = 5.0
+RATE: Final = 1000
+#: seconds without a check for changes after which nothing is compared any more
+IDLE = 90.0
+#: seconds until a comparison that failed is repeated
+_REPEAT: Final = 5.0
 #: seconds after which the snapshot is loaded once more if that failed
 _LOAD_AGAIN: Final = 5.0
+#: seconds for which changes by other programs are not reported again
+_REPORT_AGAIN: Final = 600.0
 
 
 class Current:
@@ -43,14 +42,15 @@ class Current:
 
     Threads share a check: a thread that arrives during a check waits for the next one, because the check
     under way may have read the database before the change that the thread's request has to see. All threads
-    that wait share that next check. What a check finds, and when it compares fingerprints to find the changes
-    of other programs, is listed in the docstring of `server.snapshot`.
+    that wait share that next check. If the database cannot be reached, all that wait when this is found out
+    are told, as each check of their own would take as long to fail. What a check finds, and how the changes
+    of other programs are found, is listed in the docstring of `server.snapshot`.
     """
 
     def __init__(self, database: Database, *, compare: bool = False) -> None:
         """Create it without a snapshot; the first `get` loads one.
 
-        :param compare: whether each check finds the changes of other programs, from the beginning
+        :param compare: whether each check reads everything, to find the changes of other programs at once
         """
         self._database = database
         self._compare = compare
@@ -60,14 +60,19 @@ class Current:
         # the number of the last check that started, and of the last that succeeded
         self._started = 0
         self._done = 0
+        # the number of checks that could not reach the database
+        self._failed = 0
         self._loaded: Loaded | None = None
+        # changes that are not recorded, to be read by the next check; replaced, and never changed
+        self._outdated = Changes()
         # times of the monotonic clock
-        self._used_at = self._compared_at = -OVERDUE
-        self._wary_until = -WARY
+        self._used_at = 0.0
         self._load_again_at = 0.0
-        self._has_to_tell = False
+        self._report_again_at = 0.0
         self._watcher: threading.Thread | None = None
         self._watcher_pid = 0
+        # the id of the provider with which the next comparison in the background begins
+        self._cursor = 0
 
     def get(self) -> Loaded:
         """Return the content of the database.
@@ -82,32 +87,40 @@ class Current:
 
     def _get(self) -> Loaded:
         with self._change:
-            wanted = self._started + 1
+            wanted, failed = self._started + 1, self._failed
             while self._running and self._done < wanted:
                 self._change.wait()
+                if self._failed != failed:
+                    raise errors.DatabaseUnavailable
             if self._done >= wanted and self._loaded is not None:
                 return self._loaded
             self._running = True
             self._started += 1
-            number = self._started
-        # SchemaUnfit: a table is missing. If recording was on when the read began, that may be one of ours,
-        # and the read is repeated without them, also if another thread has turned recording off meanwhile.
-        # If it was off, our tables were not read, and a repetition would fail in the same way
+            number, outdated = self._started, self._outdated
+        read = partial(self._read, outdated=outdated)
+        # SchemaUnfit: a table is missing, or may not be used. If recording was on when the read began, that
+        # may be one of ours, and the read is repeated without them, also if another thread has turned
+        # recording off meanwhile. If it was off, our tables were not read, and a repetition would fail too
         was_recording = self._database.records_changes
         try:
             try:
-                loaded = self._database.read_on_kept_connection(self._read)
+                loaded = self._database.read_on_kept_connection(read)
             except errors.SchemaUnfit:
                 if not was_recording:
                     raise
                 self._database.stop_recording()
-                loaded = self._database.read_on_kept_connection(self._read)
+                loaded = self._database.read_on_kept_connection(read)
             with self._change:
                 self._loaded, self._done = loaded, number
-            if loaded.vector is not None and not self._compare:
-                self._ensure_watcher()
+                if self._outdated is outdated:
+                    self._outdated = Changes()
+            self._ensure_watcher(loaded)
             self.observer.looked()
             return loaded
+        except errors.DatabaseUnavailable:
+            with self._change:
+                self._failed += 1
+            raise
         finally:
             with self._change:
                 self._running = False
@@ -116,18 +129,16 @@ class Current:
     def get_if_cheap(self) -> Loaded | None:
         """Return what `get` does, or None if a request about one provider should rather read the database.
 
-        That is while each check for changes compares everything, and until a snapshot is loaded. It is loaded
-        in the background, so that a worker that has just started answers at once.
+        That is if the check would read everything, and until a snapshot is loaded. It is then loaded in the
+        background, so that a worker that has just started, or had nothing to do for long, answers at once.
 
         :raises errors.DatabaseUnavailable: the database cannot be reached
         """
-        if self._compare or time.monotonic() < self._wary_until:
-            return None
         loaded = self._loaded
-        if loaded is None:
-            self._load_in_background()
+        if self._compare or (loaded is not None and loaded.vector is None):
             return None
-        if loaded.vector is None:
+        if loaded is None or not self._is_watched:
+            self._load_in_background()
             return None
         return self.get()
 
@@ -145,98 +156,87 @@ class Current:
                 self.get()
             except errors.PlacementError as error:
                 LOG.debug("cannot load the snapshot: %s", error)
+            except Exception:
+                LOG.exception("cannot load the snapshot")
 
         # two threads that pass here at once share a check
         self._load_again_at = present + _LOAD_AGAIN
         threading.Thread(target=load_now, daemon=True).start()
 
-    def _read(self, conn: Connection) -> Loaded:
+    def _read(self, conn: Connection, outdated: Changes) -> Loaded:
+        """Return the snapshot after a check, with ``outdated`` read again; only its thread calls this."""
         own_tables = self._database.records_changes
         started = time.monotonic()
-        old, found = self._loaded, False
-        compare = self._compare or started < self._wary_until or started > self._compared_at + OVERDUE
+        old = self._loaded
         if old is None:
             loaded = load(conn, own_tables=own_tables)
         else:
-            loaded, found = refresh(conn, old, own_tables=own_tables, compare=compare)
-        if compare or old is None:
-            self._compared_at = started
-        if compare and old is not None:
-            self.observer.compared(differs=found)
+            is_whole = self._compare or not self._is_watched
+            more = Changes(everything=True) if is_whole else outdated
+            loaded = refresh(conn, old, own_tables=own_tables, more=more)
         if loaded is not old:
             self.observer.refreshed(time.monotonic() - started, whole=old is None)
-        self._update_wariness(old, loaded, found=found)
         return loaded
 
-    def _update_wariness(self, old: Loaded | None, loaded: Loaded, *, found: bool) -> None:
-        """Decide for how long each check compares, after a check or a comparison in the background."""
-        if loaded.vector is None or self._compare:
-            return
-        told_at, present = loaded.vector.strangers_at, time.monotonic()
-        age = (writers.now() - told_at) / 1_000_000
-        if found:
-            if present > self._wary_until:
-                LOG.warning(
-                    "another program writes to the database; each check for changes reads the whole database "
-                    "until it has not done so for %d seconds. If it is meant to, set other_programs_write in "
-                    "[placement_database]",
-                    WARY,
-                )
-            self._wary_until = present + WARY
-            self._has_to_tell = self._has_to_tell or not 0 <= age < _TELL_AGAIN
-        elif old is not None and old.vector is not None and told_at != old.vector.strangers_at:
-            # another worker found it, just now, whatever its clock says
-            self._wary_until = present + WARY
-        elif old is None and age < WARY:
-            self._wary_until = present + min(WARY, WARY - age)
+    @property
+    def _is_watched(self) -> bool:
+        """Return whether changes of other programs are found in the background.
 
-    def _ensure_watcher(self) -> None:
-        """Start the thread that compares in the background, unless it runs."""
-        if self._database.is_in_memory:
-            # it has one connection, which no other program can have
+        No other program has the connection of a database in memory.
+        """
+        watcher = self._watcher
+        is_running = watcher is not None and watcher.is_alive() and self._watcher_pid == os.getpid()
+        return is_running or self._database.is_in_memory
+
+    def _ensure_watcher(self, loaded: Loaded) -> None:
+        """Start the thread that compares in the background, unless it runs or each check reads everything."""
+        if loaded.vector is None or self._compare or self._is_watched:
             return
-        if self._watcher is None or self._watcher_pid != os.getpid() or not self._watcher.is_alive():
-            self._watcher_pid = os.getpid()
-            self._watcher = threading.Thread(target=_watch, args=(weakref.ref(self),), daemon=True)
-            self._watcher.start()
+        # this check has read everything
+        self._watcher_pid, self._cursor = os.getpid(), 0
+        self._watcher = threading.Thread(target=_watch, args=(weakref.ref(self),), daemon=True)
+        self._watcher.start()
 
     def watch(self) -> float | None:
-        """Compare once, if checks do not do so; return the seconds to wait, or None if nobody needs it.
+        """Compare some providers with the database; return the seconds to wait, or None if nobody needs it.
 
         :raises errors.Unavailable: the database cannot be read
         """
-        if self._database.is_disposed or time.monotonic() > self._used_at + OVERDUE:
+        if self._database.is_disposed or time.monotonic() > self._used_at + IDLE:
             return None
-        if self._has_to_tell:
-            self._has_to_tell = False
-            if not self._database.is_read_only():
-                self._database.write(writers.strangers_found)
-        if time.monotonic() < self._wary_until or self._loaded is None or self._loaded.vector is None:
-            return SHORTEST_PAUSE
         started = time.monotonic()
-        # without this, the changes since the last request would be read at each comparison again
+        # so that what was recorded since the last request is read once
         old = self._get()
         if old.vector is None:
-            return SHORTEST_PAUSE
-        loaded, found = self._database.read(refresh, old, own_tables=True, compare=True)
-        self._compared_at = started
-        self.observer.compared(differs=found)
-        self._update_wariness(old, loaded, found=found)
+            return _REPEAT
+        found, self._cursor = self._database.read(find_outdated, old, self._cursor)
+        self.observer.compared(differs=bool(found))
         if found:
-            # the next check reads it
-            return 0
-        with self._change:
-            # with the same mark, it is the same snapshot with a complete fingerprint. Any other may be older
-            # than what was answered already, if this connection is to another node of a cluster
-            if self._loaded is old and loaded.vector is not None and loaded.vector.mark == old.vector.mark:
-                self._loaded = loaded
-        processes = old.vector.processes
-        return min(max((time.monotonic() - started) * processes / SHARE, SHORTEST_PAUSE), LONGEST_PAUSE)
+            self._report(found)
+            with self._change:
+                found.add(self._outdated)
+                self._outdated = found
+        chunks = max(1, len(old.snapshot.nodes) / CHUNK)
+        taken = time.monotonic() - started
+        # not most of the time, however slow the database is
+        return max(taken, max(PASS / chunks, CHUNK / RATE) - taken)
+
+    def _report(self, found: Changes) -> None:
+        """Log that another program writes, unless that was logged a short time ago."""
+        present = time.monotonic()
+        if present < self._report_again_at:
+            return
+        self._report_again_at = present + _REPORT_AGAIN
+        LOG.warning(
+            "another program writes to the database (%s); its changes are seen within seconds. If they are "
+            "needed at once, set other_programs_write in [placement_database]",
+            f"{len(found.used)} resource providers" if found.used else "traits or resource classes",
+        )
 
 
 def _watch(reference: weakref.ref[Current]) -> None:
     """Compare in the background for as long as the snapshot is used."""
-    pause: float | None = SHORTEST_PAUSE
+    pause: float | None = min(1.0, PASS)
     while pause is not None:
         time.sleep(pause)
         current = reference()
@@ -247,8 +247,8 @@ def _watch(reference: weakref.ref[Current]) -> None:
         except errors.PlacementError as error:
             # requests notice it themselves
             LOG.debug("cannot compare the snapshot with the database: %s", error)
-            pause = LONGEST_PAUSE
+            pause = _REPEAT
         except Exception:
             LOG.exception("cannot compare the snapshot with the database")
-            pause = LONGEST_PAUSE
+            pause = _REPEAT
         del current

@@ -4,9 +4,6 @@
 One small statement reads the *mark* of the table of slots, whose size depends on the number of threads that
 write and not on the cloud. If the mark is the same, no server of ours has committed a change. Otherwise the
 slots whose counts moved on say which providers changed.
-
-The mark includes the time of the last change by a server of a release that counted changes per provider, and
-knows nothing of slots (see `server.snapshot`).
 """
 
 from __future__ import annotations
@@ -18,35 +15,18 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from osc_placement.server.db import dialects
-from osc_placement.server.db.own_tables import database_identity, provider_revisions, writers
-from osc_placement.server.db.writers import PROCESS_BITS, STRANGERS, Changes, now
-from osc_placement.server.snapshot.fingerprint import to_text
+from osc_placement.server.db.own_tables import database_identity, writers
+from osc_placement.server.db.writers import Changes
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 #: numbers are summed up modulo this, since rows that were edited by hand must not make the sum overflow
 _MASK: Final = (1 << 48) - 1
-#: seconds after its last change for which a process counts as one that runs
-_RUNNING: Final = 3600
 
-
-class WentBack(Exception):
-    """The database does not continue the history that is known: it was restored, or made anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A value that differs after each change by a server of ours.
-
-    :ivar slots: the number of rows, and sums of their columns, as text
-    :ivar counted_at: the time of the last change by a server of an earlier release
-    :ivar identity: the random number that was stored when our own tables were created
-    """
-
-    slots: str
-    counted_at: int
-    identity: int
+#: the random number that was stored when our own tables were created, the number of slots, and sums of their
+#: columns: one of them differs after each change by a server of ours
+Mark = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +34,24 @@ class Vector:
     """The slots at one moment.
 
     :ivar slots: count and token by id
-    :ivar strangers_at: when another program was found to write, in microseconds of some host's clock
-    :ivar processes: the number of processes that wrote in the last hour, at least 1
     """
 
     mark: Mark
     slots: Mapping[int, tuple[int, int]]
-    strangers_at: int
-    processes: int
 
 
 def read_mark(conn: Connection) -> Mark:
     """Return the mark of the data that this connection sees."""
     key = conn.dialect.name
     if key not in _texts:
-        counted_at = sa.select(sa.func.max(provider_revisions.c.changed_at)).scalar_subquery()
         identity = sa.select(sa.func.max(database_identity.c.identity)).scalar_subquery()
         sums = (sa.func.sum(column.bitwise_and(_MASK)) for column in (_columns.count, _columns.token))
-        values = (counted_at, identity, sa.func.count(), *sums)
-        packed = dialects.packed(*(sa.func.coalesce(value, 0) for value in values))
-        _texts[key] = to_text(sa.select(packed).select_from(writers), conn.dialect)
-    time, number, slots = conn.exec_driver_sql(_texts[key]).scalar_one().split(" ", 2)
-    return Mark(slots, int(time), int(number))
+        packed = dialects.packed(
+            *(sa.func.coalesce(value, 0) for value in (identity, sa.func.count(), *sums))
+        )
+        query = sa.select(packed).select_from(writers)
+        _texts[key] = str(query.compile(dialect=conn.dialect, compile_kwargs={"literal_binds": True}))
+    return tuple(map(int, conn.exec_driver_sql(_texts[key]).scalar_one().split()))
 
 
 # PERF: compiling takes longer than the statement
@@ -91,45 +67,41 @@ def read_vector(conn: Connection, mark: Mark, known: Vector | None = None) -> tu
     tokens = [token for _, token in known.slots.values()] if known is not None else []
     slots: dict[int, tuple[int, int]] = {}
     recent: dict[int, str] = {}
-    strangers_at = 0
-    running: set[int] = set()
-    since = now() - _RUNNING * 1_000_000
     for numbers, lines in conn.execute(_select, {"tokens": tokens}):
         try:
-            id_, count, token, changed_at = map(int, numbers.split())
+            id_, count, token = map(int, numbers.split())
         except ValueError:
             # on SQLite a column may have any content; nobody's slot is like this
-            continue
-        if id_ == STRANGERS:
-            strangers_at = changed_at
             continue
         slots[id_] = count, token
         if known is None or known.slots.get(id_) != (count, token):
             recent[id_] = lines
-        if changed_at > since:
-            running.add(id_ >> PROCESS_BITS)
-    return Vector(mark, slots, strangers_at, max(1, len(running))), recent
+    return Vector(mark, slots), recent
 
 
 _columns = writers.c
 _select = sa.select(
-    dialects.packed(_columns.id, _columns.count, _columns.token, _columns.changed_at),
+    dialects.packed(_columns.id, _columns.count, _columns.token),
     sa.case((_columns.token.in_(sa.bindparam("tokens", expanding=True)), ""), else_=_columns.recent),
 )
 
 
-def find_changes(old: Vector, new: Vector, recent: Mapping[int, str]) -> Changes | None:
-    """Return what was changed between two vectors, or None if the slots do not describe all of it.
+def find_changes(old: Vector, new: Vector, recent: Mapping[int, str]) -> Changes:
+    """Return what was changed between two vectors.
+
+    That is everything if the slots do not describe all of it, or do not continue the history that is known,
+    because a backup was restored or the database was made anew: then one is gone, or has a lower count or
+    another token.
 
     :param recent: the lines that `read_vector` returned with the new vector
-    :raises WentBack: a slot is gone, or it has a lower count or another history
     """
-    if new.mark.identity != old.mark.identity:
-        raise WentBack
+    everything = Changes(everything=True)
+    if new.mark[0] != old.mark[0]:
+        return everything
     for id_, (count, token) in old.slots.items():
         count_now, token_now = new.slots.get(id_, (-1, token))
         if count_now < count or (count_now == count and token_now != token):
-            raise WentBack
+            return everything
     changes = Changes()
     for id_, text in recent.items():
         known, _ = old.slots.get(id_, (0, 0))
@@ -138,10 +110,10 @@ def find_changes(old: Vector, new: Vector, recent: Mapping[int, str]) -> Changes
             try:
                 count, changed = Changes.from_text(line)
             except ValueError:
-                return None
+                return everything
             if count in wanted:
                 wanted.remove(count)
                 changes.add(changed)
         if wanted:
-            return None
+            return everything
     return changes

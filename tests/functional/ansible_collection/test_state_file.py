@@ -92,6 +92,9 @@ def test_a_wrong_state_is_told_with_its_place(modules, client, tmp_path):
     (tmp_path / "state.yaml").write_text("providers:\n- {name: a}\n- {name: a}\n")
     told = modules.fail("state_file", src=str(tmp_path / "state.yaml"))["msg"]
     assert "state.yaml, line 3: providers[1].name: 'a' is already that of providers[0]" in told
+    several = {"providers": [{"name": "a", "uuid": "x"}, {"name": "b", "parent": "c"}]}
+    told = modules.fail("state_file", document=several)["msg"]
+    assert "providers[0].uuid: must be a UUID, not 'x'; providers[1].parent: no provider in" in told
     unknown = {"providers": [{"name": "a", "traits": ["COMPUTE_NOD"]}]}
     assert "is it COMPUTE_NODE?" in modules.fail("state_file", document=unknown)["msg"]
     assert names(client) == []
@@ -151,3 +154,16 @@ def test_nothing_is_changed_if_the_server_would_refuse_a_part(modules, client):
     )
     less = {"providers": [{"name": "rack-1", "inventories": {"VCPU": {"total": 4}}}], "allocations": []}
     assert "VCPU would be over capacity by 2" in modules.fail("state_file", document=less)["msg"]
+    without = {"providers": [{"name": "rack-1", "inventories": {}}]}
+    told = modules.fail("state_file", document=without)["msg"]
+    assert "in use: 6 VCPU allocated; the state names its inventories without VCPU, and so removes" in told
+
+
+def test_what_a_state_removes_of_what_it_names_is_warned_of(modules):
+    """A playbook cannot be asked, and may name less than it should."""
+    modules.succeed("state_file", document=STATE)
+    for check in (True, False):
+        document = {"providers": [{"name": "rack-1", "traits": [], "inventories": {}}]}
+        results = modules.succeed("state_file", document=document, check=check)
+        (warning,) = results["warnings"]
+        assert warning == "The state is without 1 inventory, 1 trait of what it names, which removes them"

@@ -166,6 +166,37 @@ def test_refused_change_has_the_error_of_put_and_others_are_made(send, hosts, pa
     assert look(send, hosts[1], "inventories")[1] == 1
 
 
+# SQLite stores everything
+@pytest.mark.parametrize("backend", ["mariadb", "postgresql"], indirect=True)
+def test_change_that_cannot_be_stored_is_refused_by_itself(send, hosts):
+    """With the provider below it; the others are made. If they are atomic, none is, and it is named."""
+    long = [f"urn:uuid:{uuid.uuid4()}"]
+    root, child, other = (str(uuid.uuid4()) for _ in range(3))
+    changes = (
+        creation(child, parent_provider_uuid=root),
+        change(hosts[0], traits=[TRAIT], aggregates=long),
+        creation(root, aggregates=long),
+        change(hosts[1], inventories=vcpu(3)),
+        creation(other, parent_provider_uuid=hosts[2]),
+    )
+    refused = send("POST", ROUTE, {"changes": changes, "atomic": True})
+    assert (refused.status_int, refused.json["refused"]) == (409, 2)
+    assert [(told["uuid"], told["status"]) for told in refused.json["errors"]] == [
+        (hosts[0], 400),
+        (root, 400),
+    ]
+    results = write(send, *changes, change(hosts[2], 7, aggregates=long))
+    told = [each["errors"][0] if "errors" in each else {"status": 200} for each in results]
+    assert [each["status"] for each in told] == [400, 400, 400, 200, 200, 409]
+    assert "parent provider UUID does not exist" in told[0]["detail"]
+    for each in told[1:3]:
+        assert "The request contains a value that the database cannot store." in each["detail"]
+    assert look(send, hosts[0], "traits") == ([], 1)
+    assert send("GET", f"{BASE}/{root}").status_int == 404
+    assert look(send, hosts[1], "inventories")[0]["VCPU"]["total"] == 3
+    assert send("GET", f"{BASE}/{other}").json["parent_provider_uuid"] == hosts[2]
+
+
 def test_change_refused_for_one_part_is_not_made_in_part(send, hosts):
     """New inventories with an unknown trait: neither."""
     (result,) = write(send, change(hosts[0], inventories=vcpu(3), traits=["CUSTOM_NEVER_MADE"]))

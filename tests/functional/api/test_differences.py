@@ -72,6 +72,40 @@ def test_provider_is_found_by_every_spelling_of_its_uuid(send, provider, spell):
     assert provider in candidates["provider_summaries"]
 
 
+def test_that_there_is_no_candidate_is_said_only_where_it_is_known(send, provider):
+    """A search that takes too many steps before it finds one is an error, which says what to do."""
+    for _ in range(12):
+        device = {"uuid": str(uuid.uuid4()), "parent_provider_uuid": provider}
+        assert send("POST", "/resource_providers", {"name": device["uuid"], **device}).status_int == 200
+        inventory = {"resource_class": "PGPU", "total": 100}
+        path = f"/resource_providers/{device['uuid']}/inventories"
+        assert send("POST", path, inventory).status_int == 201
+    # all but one are multiples of three, so that a device of a hundred has one unit left over
+    amounts = [*[27, 33, 39] * 12, 4]
+    groups = [f"resources_{number}=PGPU:{amount}" for number, amount in enumerate(amounts)]
+    answer = send("GET", f"/allocation_candidates?{'&'.join(groups)}&group_policy=none")
+    assert answer.status_int == 400
+    assert answer.json["errors"][0]["code"] == "placement.allocation_candidates.search_cut"
+    assert "whether there is a candidate is not known. Ask for fewer groups" in detail(answer)
+    # without the one it is known how they fit
+    answer = send("GET", f"/allocation_candidates?{'&'.join(groups[:-1])}&group_policy=none&limit=2")
+    assert (answer.status_int, len(answer.json["allocation_requests"])) == (200, 2)
+
+
+def test_a_thousand_groups_are_answered(send, provider):
+    """The reference answers them, too."""
+    device = {"uuid": str(uuid.uuid4()), "name": str(uuid.uuid4()), "parent_provider_uuid": provider}
+    assert send("POST", "/resource_providers", device).status_int == 200
+    inventory = {"resource_class": "PGPU", "total": 2000}
+    path = f"/resource_providers/{device['uuid']}/inventories"
+    assert send("POST", path, inventory).status_int == 201
+    groups = "&".join(f"resources_{number}=PGPU:1" for number in range(1500))
+    answer = send("GET", f"/allocation_candidates?{groups}&group_policy=none&in_tree_1={provider}&limit=1")
+    assert answer.status_int == 200
+    (candidate,) = answer.json["allocation_requests"]
+    assert candidate["allocations"] == {device["uuid"]: {"resources": {"PGPU": 1500}}}
+
+
 def test_consumer_is_found_by_every_spelling_of_its_uuid(send, provider):
     """What a consumer claims in capitals is held by the one in small letters."""
     consumer = str(uuid.uuid4())

@@ -21,6 +21,10 @@ from tests.functional.commands.test_prune import Cloud
 APPLY = ("resource", "provider", "apply", "-f", "-")
 EXPORT = ("resource", "provider", "export")
 RUN = ("resource", "provider", "batch", "run")
+NOT_NAMED = (
+    "allocated; the file does not name it, and --prune deletes what it does not name: name there what is to "
+    "stay"
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,10 @@ def entry(document, name):
 def remove_inventory(document, cloud):
     entry(document, "r1-disk")["inventories"] = {}
     del document["allocations"]
-    return "resource provider r1-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations first"
+    return (
+        "resource provider r1-disk: in use: 2 CUSTOM_DISK allocated; the file names its inventories without "
+        "CUSTOM_DISK, and so removes what it does not name: name there what is to stay"
+    )
 
 
 def overcommit(document, cloud):
@@ -64,7 +71,7 @@ def overcommit(document, cloud):
 def delete_in_use(document, cloud):
     document["providers"].remove(entry(document, "r1-disk"))
     del document["allocations"]
-    return "resource provider r1-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations first"
+    return f"resource provider r1-disk: in use: 2 CUSTOM_DISK {NOT_NAMED}"
 
 
 def delete_parent(document, cloud):
@@ -184,11 +191,11 @@ def test_what_depends_on_a_refused_change_is_refused_too(openstack, cloud, docum
     runs = openstack.run(*RUN, "list", "-f", "json").json
     done = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document))
     assert (done.status, done.out.splitlines()[-1]) == (3, "resource providers: 4 refused, 2 unchanged")
-    host, in_use = cloud.uuids["r2-host"], "allocated; move or delete the allocations first"
+    host = cloud.uuids["r2-host"]
     assert sorted(done.complaints.splitlines()) == [
         "Refused: resource provider leaf: its parent r2-host is not there",
-        f"Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK {in_use}",
-        f"Refused: resource provider r2-host: in use: 1 VCPU {in_use}",
+        f"Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK {NOT_NAMED}",
+        f"Refused: resource provider r2-host: in use: 1 VCPU {NOT_NAMED}",
         f"Refused: resource provider r2-host: resource provider {host} keeps the name r2-host",
     ]
     assert openstack.run(*RUN, "list", "-f", "json").json == runs
@@ -218,6 +225,72 @@ def test_prune_without_a_terminal_needs_yes(openstack, cloud):
         "plan\n"
     )
     assert len(cloud.names()) == 4
+
+
+def remove_unused_class(document):
+    entry(document, "r1-host")["inventories"] = {"VCPU": {"total": 8}}
+    return "1 inventory, such as MEMORY_MB of r1-host"
+
+
+def remove_traits(document):
+    for name in ("r1-host", "r2-host"):
+        entry(document, name)["traits"] = ["HW_CPU_X86_AVX"]
+    return "2 traits, such as CUSTOM_RACK of r1-host, CUSTOM_RACK of r2-host"
+
+
+def remove_aggregate(document):
+    (aggregate,) = entry(document, "r2-host")["aggregates"]
+    entry(document, "r2-host")["aggregates"] = []
+    return f"1 aggregate, such as {aggregate} of r2-host"
+
+
+def remove_allocation(document):
+    consumer = document["allocations"][0]
+    consumer["resources"] = {"r1-host" if "r1-host" in consumer["resources"] else "r2-host": {"VCPU": 1}}
+    return f"1 allocation, such as CUSTOM_DISK of {consumer['consumer']}"
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [remove_unused_class, remove_traits, remove_aggregate, remove_allocation],
+    ids=lambda remove: remove.__name__,
+)
+def test_what_a_file_removes_of_what_stays_needs_yes_without_a_terminal(openstack, cloud, document, remove):
+    """A file that names some of its inventories removes the others, which its reader may not see."""
+    uuid = cloud.uuids["r1-host"]
+    inventories = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 8}}
+    cloud.client.set_inventories(uuid, inventories, cloud.client.show_provider(uuid)["generation"])
+    entry(document, "r1-host")["inventories"] = inventories
+    removed = remove(document)
+    document["providers"].append({"name": "new"})
+    before = openstack.run(*EXPORT).out
+    result = openstack.run(*APPLY, text=yaml.safe_dump(document))
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        f"Nothing was changed: standard input removes {removed}: name there what is to stay, or give --yes, "
+        "as there is no terminal to confirm on; --dry-run shows the plan\n"
+    )
+    assert openstack.run(*EXPORT).out == before
+    assert openstack.run(*APPLY, "--dry-run", text=yaml.safe_dump(document)).status == 0
+    done = openstack.run(*APPLY, "--yes", text=yaml.safe_dump(document))
+    assert (done.status, "new" in cloud.names()) == (0, True)
+
+
+def test_a_terminal_counts_what_a_file_removes(openstack, cloud, document):
+    """Beside what it changes, creates and deletes; what is refused is not removed."""
+    remove_traits(document)
+    remove_aggregate(document)
+    remove_inventory(document, cloud)
+    document["providers"].append({"name": "new"})
+    file = openstack.home / "state.yaml"
+    file.write_text(yaml.safe_dump(document))
+    terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file)
+    terminal.read_until("[y/N] ")
+    question = (
+        "Create 1 resource provider; change 2 resource providers, removing 2 traits, 1 aggregate? [y/N]"
+    )
+    assert question in " ".join(terminal.shown.split())
+    terminal.answer("n")
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])

@@ -286,7 +286,7 @@ def test_an_apply_whose_only_change_is_unknown_does_not_say_that_it_was_not_made
         return BAD_GATEWAY if (method, path) == ("PUT", "/traits/CUSTOM_NEW") else None
 
     with proxy_to(openstack.endpoint, interfere) as proxied:
-        failed = openstack.run(*APPLY, text=yaml.safe_dump(document), endpoint=proxied)
+        failed = openstack.run(*APPLY, "--yes", text=yaml.safe_dump(document), endpoint=proxied)
     assert (failed.status, failed.out.splitlines()[1]) == (3, "traits: 1 unknown, 1 unchanged")
     assert failed.err.splitlines()[-1] == (
         "It is not known whether all changes were made; run the same command again to make what is missing."
@@ -342,7 +342,7 @@ def test_an_apply_that_fails_when_the_new_class_is_there_is_undone_and_resumed(o
         return BAD_GATEWAY if is_claim and failing else None
 
     with proxy_to(openstack.endpoint, interfere) as proxied:
-        failed = openstack.run(*APPLY, text=yaml.safe_dump(document), endpoint=proxied)
+        failed = openstack.run(*APPLY, "--yes", text=yaml.safe_dump(document), endpoint=proxied)
         assert failed.status == 3
         host = cloud.uuids["r1-host"]
         assert set(cloud.client.list_inventories(host)["inventories"]) == {"PCPU", "VCPU"}
@@ -368,7 +368,7 @@ def test_an_apply_that_cannot_give_the_new_class_moves_no_consumer(openstack, cl
         return BAD_GATEWAY if is_inventory else None
 
     with proxy_to(openstack.endpoint, interfere) as proxied:
-        failed = openstack.run(*APPLY, text=yaml.safe_dump(document), endpoint=proxied)
+        failed = openstack.run(*APPLY, "--yes", text=yaml.safe_dump(document), endpoint=proxied)
     assert failed.status == 3
     assert failed.out.splitlines()[2:] == [
         "resource providers: 1 unknown, 3 unchanged",

@@ -25,7 +25,8 @@ ADD = (*BATCH, "trait", "add")
 RATIO = (*BATCH, "ratio", "set")
 NOVA = (
     "Warning: On a compute node whose configuration sets {}, nova-compute puts its own value back "
-    "within a minute: take the option out there, or set it to the same\n"
+    "when it is restarted or reads the provider anew, by default every five minutes: take the option out "
+    "there, or set it to the same\n"
 )
 
 

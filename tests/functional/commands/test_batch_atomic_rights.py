@@ -120,7 +120,7 @@ def test_refusal_of_one_provider_names_it_and_changes_nothing(openstack, rack):
             rack.client.delete_allocations(consumer)
     name = rack.client.show_provider(holder)["name"]
     assert (result.status, contents(rack)) == (3, before)
-    told = f"{name}: in use: 4 VCPU allocated; move or delete the allocations first"
+    told = f"{name}: in use: 4 VCPU allocated; keep it, or move the allocations first"
     assert f"nothing was changed: {told}" in result.err
     assert {row["error"] for row in result.json} == {f"all or nothing: {told}"}
 
@@ -217,7 +217,8 @@ def test_account_without_the_right_is_refused_before_a_run_begins(openstack, str
     told = refuse(openstack, TRAIT, strict_endpoint)
     assert told == (
         "Nothing was changed: Policy does not allow placement:resource_providers:traits:update to be "
-        "performed. (HTTP 403)\n"
+        "performed. (HTTP 403); the user of the token has no role for it, which is usually admin: check "
+        "which token is in use (openstack token issue), or placement's policy.yaml\n"
     )
     command = (*RATIO, "--name", "host", "--atomic", "--yes")
     assert openstack.run(*command, endpoint=strict_endpoint).status == 0

@@ -94,9 +94,10 @@ def test_terminal_is_asked_unless_the_option_is_given(openstack, hosts, verb):
     command = (*PROVIDER, "trait", verb, host)
     shown, status = run_on_terminal(openstack, *command, columns=80, answer="n\n")
     assert (status, hosts.traits_of(host)) == (1, before)
-    assert "OWNER_NOVA\nRemove them? [y/N] " in shown
+    assert f"OWNER_NOVA\nPlacement at {openstack.endpoint}: Remove them? [y/N] " in shown
     assert shown.endswith("Nothing was changed: not confirmed\n")
-    assert max(map(len, shown.splitlines())) <= 80
+    # the answer was echoed before the question
+    assert max(map(len, shown.replace("[y/N] ", "[y/N]\n").splitlines())) <= 80
     shown, status = run_on_terminal(openstack, *command, columns=80, answer="y\n")
     assert (status, hosts.traits_of(host)) == (0, set())
     give(hosts, host, before)
@@ -270,7 +271,7 @@ def test_apply_is_refused_without_the_option(openstack, hosts):
     result = openstack.run(*command, "--dry-run")
     assert (result.status, result.err) == (3, f"Warning: {lost}; without {DROP} nothing is written\n")
     assert hosts.generations() == before
-    result = openstack.run(*command, DROP)
+    result = openstack.run(*command, DROP, "--yes")
     assert (result.status, result.complaints) == (0, f"Warning: {lost}\n")
     assert traits(hosts) == [OURS | {"COMPUTE_NODE"}, OURS, OURS, OURS]
     result = openstack.run(*RUN, "undo", last_run(openstack), "--yes")

@@ -183,13 +183,13 @@ def test_ctrl_c_during_the_write_reports_an_unknown_result(openstack, cloud, nam
 @pytest.mark.parametrize("content", TEXTS)
 @pytest.mark.parametrize("name", FILES)
 def test_invalid_file_is_a_one_line_error(openstack, cloud, tmp_path, name, content):
-    """The line names the file, and nothing is changed."""
+    """Each mistake is a line that names the file, and nothing is changed."""
     file = tmp_path / "input.yaml"
     text = TEXTS[content]
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
     result = openstack.run(*FILES[name], file)
     assert (result.status, result.out) == (1, "")
-    assert result.err.count("\n") == 1
+    assert result.err.count("\n") == 1 or content == "wrong schema"
     assert "Traceback" not in result.err
-    assert str(file) in result.err or name == "providers"
+    assert name == "providers" or all(str(file) in line for line in result.err.splitlines())

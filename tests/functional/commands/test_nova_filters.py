@@ -2,6 +2,7 @@
 """The filters of nova's scheduler in capacity, explain and list: the real commands against a real server."""
 
 import uuid
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.functional.commands.shell import OpenStack
 CAPACITY = ("resource", "provider", "capacity")
 EXPLAIN = ("allocation", "candidate", "explain")
 LIST = ("allocation", "candidate", "list")
+HEADROOM = ("resource", "provider", "headroom")
 NODE = ("COMPUTE_NODE", "OWNER_NOVA")
 PROJECT = "0123456789abcdef0123456789abcdef"
 VERSION = ("--os-placement-api-version", "1.39")
@@ -101,7 +103,7 @@ class Cloud:
 
     def fits(self, *arguments, flavor="m1"):
         """How many fit on each host, and why no more."""
-        rows = self.json(*CAPACITY, "--fit-flavor", flavor, *arguments)
+        rows = self.json(*CAPACITY, "--flavor", flavor, *arguments)
         return {row["host"]: (row["fits"], row["limited_by"]) for row in rows}
 
     def hosts(self, *arguments, flavor="m1"):
@@ -172,9 +174,9 @@ def test_traits_of_image_and_options_admit_to_isolated_aggregates(cloud, service
 def test_a_trait_that_placement_does_not_know_is_named(cloud, services, value):
     """Placement would refuse the request, so there is no number."""
     services.add_flavor("odd", trait__CUSTOM_UNKNOWN=value)
-    for command, option in ((CAPACITY, "--fit-flavor"), (EXPLAIN, "--flavor"), (LIST, "--flavor")):
+    for command in (CAPACITY, EXPLAIN, LIST):
         for filters in ((), ("--no-nova-filters",)):
-            result = cloud.run(*command, option, "odd", *filters)
+            result = cloud.run(*command, "--flavor", "odd", *filters)
             assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
             assert "The server does not know the trait CUSTOM_UNKNOWN" in result.err
 
@@ -182,8 +184,8 @@ def test_a_trait_that_placement_does_not_know_is_named(cloud, services, value):
 def test_a_class_that_placement_does_not_know_is_named(cloud, services):
     """As for a trait."""
     services.add_flavor("odd-class", resources__CUSTOM_UNKNOWN="1")
-    for command, option in ((CAPACITY, "--fit-flavor"), (EXPLAIN, "--flavor"), (LIST, "--flavor")):
-        result = cloud.run(*command, option, "odd-class")
+    for command in (CAPACITY, EXPLAIN, LIST):
+        result = cloud.run(*command, "--flavor", "odd-class")
         assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
         assert "The server does not know the resource class CUSTOM_UNKNOWN" in result.err
 
@@ -197,7 +199,7 @@ def test_a_project_is_limited_to_its_aggregates(cloud):
     conf = cloud.conf(
         limit_tenants_to_placement_aggregate="true", placement_aggregate_required_for_tenants="true"
     )
-    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", *conf, "--for-project", "f" * 32)
+    result = cloud.run(*CAPACITY, "--flavor", "m1", *conf, "--for-project", "f" * 32)
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
     assert "No host: nova's require_tenant_aggregate refuses the request" in result.err
 
@@ -258,7 +260,7 @@ def test_the_filters_are_shown_with_what_they_ask_for(cloud, aggregates):
     """All of nova 34, in its order, by every command."""
     conf = cloud.conf(enable_isolated_aggregate_filtering="true")
     line = ("--availability-zone", "az2", *conf, "--show-nova-filters")
-    rows = cloud.json(*CAPACITY, "--fit-flavor", "m1", *line)
+    rows = cloud.json(*CAPACITY, "--flavor", "m1", *line)
     assert len(rows) == 14
     found = {row["filter"]: (row["state"], row["detail"]) for row in rows}
     assert found["map_az_to_placement_aggregate"] == ("applied", "in aggregate rack2 (availability zone az2)")
@@ -285,13 +287,28 @@ def test_candidates_of_a_flavor_are_those_that_nova_would_get(cloud):
     assert [row["resource provider"] for row in rows] == ["second-zone"]
 
 
+def test_explain_shows_that_a_zone_is_full(cloud):
+    """The zone has hosts, and it is the amount that leaves none of them."""
+    rows = cloud.json(*EXPLAIN, "--resource", "VCPU=5", "--availability-zone", "az2")
+    assert [(row["constraint"], row["removed"], row["left"]) for row in rows] == [
+        ("all trees", 0, 6),
+        ("in aggregate rack2 (map_az_to_placement_aggregate)", 5, 1),
+        ("required OWNER_NOVA (owner_nova_filter)", 0, 1),
+        ("not COMPUTE_STATUS_DISABLED (compute_status_filter)", 0, 1),
+        ("has VCPU", 0, 1),
+        ("VCPU=5: min_unit, max_unit, step_size", 0, 1),
+        ("VCPU=5: free", 1, 0),
+        ("whole request, answer of the server", 0, 0),
+    ]
+
+
 def test_explain_names_the_filter_of_a_constraint(cloud):
     """How many hosts it rules out, and for one host whether it does."""
     rows = cloud.json(*EXPLAIN, "--flavor", "m1", "--availability-zone", "az1")
     removed = {row["constraint"]: row["removed"] for row in rows}
     assert removed["not COMPUTE_STATUS_DISABLED (compute_status_filter)"] == 1
-    assert removed["required OWNER_NOVA (owner_nova_filter)"] == 1
-    assert removed["in aggregate rack1 (map_az_to_placement_aggregate)"] == 1
+    assert removed["required OWNER_NOVA (owner_nova_filter)"] == 0
+    assert removed["in aggregate rack1 (map_az_to_placement_aggregate)"] == 2
     assert rows[-1]["left"] == 3
     rows = cloud.json(*EXPLAIN, "--flavor", "m1", "--host", "disabled")
     verdicts = {row["constraint"]: (row["met"], row["detail"]) for row in rows}
@@ -328,7 +345,7 @@ def test_children_of_a_compute_node_need_not_be_owned(cloud, client):
     made = make(client, "gpu", host, traits=(), VGPU=1)
     try:
         for version in ("1.29", "1.38", "1.39"):
-            line = (*CAPACITY, "--fit-flavor", "m1", "--show-nova-filters")
+            line = (*CAPACITY, "--flavor", "m1", "--show-nova-filters")
             rows = cloud.json("--os-placement-api-version", version, *line)
             assert rows[-1]["state"] == "applied", rows[-1]
     finally:
@@ -353,14 +370,14 @@ def test_several_vgpus_come_from_several_gpus(cloud, client, services):
 def test_host_aggregates_that_cannot_be_read_are_not_taken_for_none(cloud, services):
     """An option that needs them is an error; what nova.conf enables is left out with a warning."""
     services.failing["/compute/os-aggregates"] = 403
-    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", "--availability-zone", "az1")
+    result = cloud.run(*CAPACITY, "--flavor", "m1", "--availability-zone", "az1")
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
     assert "--availability-zone needs the host aggregates, which cannot be read" in result.err
     conf = cloud.conf(enable_isolated_aggregate_filtering="true")
-    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", *conf, "-f", "json")
+    result = cloud.run(*CAPACITY, "--flavor", "m1", *conf, "-f", "json")
     assert (result.status, result.err.count("\n")) == (0, 1)
     assert "so hosts that nova's isolate_aggregates would remove are not removed" in result.err
-    assert cloud.run(*CAPACITY, "--fit-flavor", "m1", "-f", "json").err == ""
+    assert cloud.run(*CAPACITY, "--flavor", "m1", "-f", "json").err == ""
 
 
 @pytest.mark.parametrize(
@@ -382,8 +399,8 @@ def test_host_aggregates_that_cannot_be_read_are_not_taken_for_none(cloud, servi
 )
 def test_bad_options_end_with_one_line(cloud, options, message):
     """By every command, and nothing is shown."""
-    for command, flavor in ((CAPACITY, "--fit-flavor"), (EXPLAIN, "--flavor"), (LIST, "--flavor")):
-        result = cloud.run(*command, flavor, "m1", *options)
+    for command in (CAPACITY, EXPLAIN, LIST):
+        result = cloud.run(*command, "--flavor", "m1", *options)
         # 2 is for errors of the command line, of commands that osc-placement 4 does not have
         status = 2 if options[0] == "--no-nova-filters" and command != LIST else 1
         assert (result.status, result.out, result.err.count("\n")) == (status, "", 1), result.err
@@ -402,7 +419,7 @@ def test_bad_options_end_with_one_line(cloud, options, message):
 def test_a_service_that_fails_is_named(cloud, services, path, options, message):
     """What it would have told is unknown, and nothing is shown."""
     services.failing[path] = 500
-    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", *options)
+    result = cloud.run(*CAPACITY, "--flavor", "m1", *options)
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
     assert message in result.err
 
@@ -418,7 +435,7 @@ def test_a_wrong_nova_conf_ends_with_one_line(cloud, tmp_path, text, message):
     """With the value that is wrong."""
     path = tmp_path / "nova.conf"
     path.write_text(text)
-    result = cloud.run(*CAPACITY, "--fit-flavor", "m1", "--nova-conf", path)
+    result = cloud.run(*CAPACITY, "--flavor", "m1", "--nova-conf", path)
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1), result.err
     assert message in result.err
 
@@ -426,8 +443,8 @@ def test_a_wrong_nova_conf_ends_with_one_line(cloud, tmp_path, text, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ((*CAPACITY, "--availability-zone", "az1"), "need --fit-flavor or --fit"),
-        ((*CAPACITY, "--no-nova-filters"), "need --fit-flavor or --fit"),
+        ((*CAPACITY, "--availability-zone", "az1"), "need --flavor or --fit"),
+        ((*CAPACITY, "--no-nova-filters"), "need --flavor or --fit"),
         ((*LIST, "--flavor", "m1", "--resource", "VCPU=1"), "cannot be used with --flavor"),
         (
             (*EXPLAIN, "--flavor", "m1", "--group", "1", "--resource", "VCPU=1"),
@@ -457,10 +474,87 @@ def test_a_terminal_says_which_filters_are_applied(cloud, endpoint):
     """And which are not known; every line fits."""
     cloud.openstack.options = lambda _endpoint: []
     shown, status = run_on_terminal(
-        cloud.openstack, *VERSION, *CAPACITY, "--fit-flavor", "m1", environment=cloud.environment
+        cloud.openstack, *VERSION, *CAPACITY, "--flavor", "m1", environment=cloud.environment
     )
     assert status == 0
     text = " ".join(shown.split())
     assert "Filters of nova's scheduler (no nova.conf): compute_status_filter, owner_nova_filter;" in text
     assert "7 not known, see --show-nova-filters" in text
     assert max(map(len, shown.splitlines())) <= 60
+
+
+@contextmanager
+def holding(client, name, project="p" * 32, kind="INSTANCE"):
+    """Let a consumer hold something of a host."""
+    consumer = str(uuid.uuid4())
+    (host,) = [each["uuid"] for each in client.list_providers(name=name)]
+    document = {"allocations": {host: {"resources": {"VCPU": 1}}}, "consumer_generation": None}
+    owner = {"project_id": project, "user_id": "user", "consumer_type": kind}
+    client.set_allocations(consumer, {**document, **owner})
+    try:
+        yield
+    finally:
+        client.delete_allocations(consumer)
+
+
+@pytest.fixture
+def placed(client, cloud):
+    """The hosts to which a consumer may go, if the one that it is on fails."""
+
+    def place(name, *options, **owner):
+        found = set()
+        others = (ENABLED | {"foreign"}) - {name}
+        with holding(client, name, **owner):
+            for other in others:
+                lost = (name, *(others - {other}), "--together")
+                rows = cloud.run(
+                    *HEADROOM, *lost, "--traits", "any", *options, "--by", "placement", "-f", "json"
+                )
+                found |= {row["host"] for row in rows.json}
+        return found
+
+    return place
+
+
+def test_headroom_applies_the_filters_that_nova_conf_enables(cloud, placed):
+    """By the project of a consumer, and by what its host has; without the option none is applied."""
+    assert placed("plain") == {"second-zone", "gold", "project", "foreign"}
+    nova = {"second-zone", "gold", "project"}
+    assert placed("plain", *cloud.conf()) == nova
+    assert placed("plain", *cloud.conf(), kind="VOLUME") == {*nova, "foreign"}
+    isolated = cloud.conf(enable_isolated_aggregate_filtering="true")
+    assert placed("plain", *isolated) == nova - {"gold"}
+    assert placed("gold", *isolated) == {"plain", "second-zone", "project"}
+    conf = cloud.conf(limit_tenants_to_placement_aggregate="true")
+    assert placed("plain", *conf) == nova
+    assert placed("plain", *conf, project=PROJECT) == {"project"}
+    conf = cloud.conf(
+        limit_tenants_to_placement_aggregate="true", placement_aggregate_required_for_tenants="true"
+    )
+    assert placed("plain", *conf) == set()
+
+
+def test_headroom_keeps_instances_in_their_zone_if_each_has_one(cloud, placed, tmp_path):
+    """As each has where there is a default zone; without one, an instance may be bound to no zone."""
+    path = tmp_path / "zones.conf"
+    path.write_text("[DEFAULT]\ndefault_schedule_zone = az2\n")
+    assert placed("plain", "--nova-conf", str(path)) == {"gold", "project"}
+    assert placed("second-zone", "--nova-conf", str(path)) == set()
+
+
+def test_headroom_without_host_aggregates_names_what_it_leaves_out(cloud, client, services):
+    """One line, and the other filters are applied, which a terminal is told."""
+    services.failing["/compute/os-aggregates"] = 403
+    conf = cloud.conf(limit_tenants_to_placement_aggregate="true", enable_isolated_aggregate_filtering="true")
+    with holding(client, "plain"):
+        result = cloud.run(*HEADROOM, "plain", *conf, "-f", "json")
+        cloud.openstack.options = lambda _endpoint: []
+        line = (*VERSION, *HEADROOM, "plain", "--traits", "any", *conf)
+        shown, status = run_on_terminal(cloud.openstack, *line, environment=cloud.environment)
+    assert status == 0
+    assert "compute_status_filter, owner_nova_filter" in " ".join(shown.split())
+    assert (result.status, result.err.count("\n")) == (3, 1)
+    assert "nova's require_tenant_aggregate and isolate_aggregates would remove are not removed" in result.err
+    result = cloud.run(*HEADROOM, "plain", "--nova-conf", "/no/such/nova.conf")
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert "/no/such/nova.conf cannot be used: Failed to find" in result.err

@@ -686,5 +686,5 @@ def test_output_fits_80_columns(openstack, cloud, write):
     assert max(map(len, shown.splitlines())) <= 80
     shown, status = run_on_terminal(openstack, *PRUNE, path, "--all-custom", columns=80, answer="n\n")
     assert status == 1
-    assert "Change 1 resource provider? [y/N]" in shown
-    assert max(map(len, shown.splitlines())) <= 80
+    assert "Change 1 resource provider, removing 1 trait? [y/N]" in " ".join(shown.split())
+    assert max(map(len, shown.replace("[y/N] ", "[y/N]\n").splitlines())) <= 80

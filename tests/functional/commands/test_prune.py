@@ -115,8 +115,8 @@ def test_prune_leaves_sections_missing_from_the_file(openstack, cloud):
     result = openstack.run(*APPLY, "--prune", "--yes", text=text)
     assert result.status == 3
     assert result.complaints == (
-        "Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations "
-        "first\n"
+        "Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK allocated; the file does not name it, and "
+        "--prune deletes what it does not name: name there what is to stay\n"
     )
     assert result.out == "resource providers: 1 refused, 3 unchanged\n"
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]

@@ -506,20 +506,33 @@ def test_fit_uses_the_extra_specs_of_a_flavor(endpoint, tmp_path, cloud, compute
     openstack.options = lambda _endpoint: []
     url = f"http://127.0.0.1:{compute.server_port}"
     environment = clouds_of(tmp_path, endpoint, url)
-    result = openstack.run(*CAPACITY, "--fit-flavor", "m1.medium", "-f", "json", environment=environment)
+    result = openstack.run(*CAPACITY, "--flavor", "m1.medium", "-f", "json", environment=environment)
     assert dict(rows(result, "host", "fits"))["host-n"] == 3
     for name, guess in (("m9", ""), ("m1.medum", " (is it m1.medium?)")):
-        unknown = openstack.run(*CAPACITY, "--fit-flavor", name, environment=environment)
+        unknown = openstack.run(*CAPACITY, "--flavor", name, environment=environment)
         assert unknown.status == 1
         assert f"Flavor '{name}' cannot be read: there is none of that name or ID{guess};" in unknown.err
 
 
-def test_without_the_compute_api_a_flavor_is_refused_in_one_line(openstack, cloud):
+def test_the_former_name_of_the_option_for_a_flavor_is_a_hidden_one(openstack, cloud):
+    """It is the same option in all else, the error of contradicting options included."""
+    assert "--fit-flavor" not in openstack.run(*CAPACITY, "--help").out
+    for name in ("--flavor", "--fit-flavor"):
+        result = openstack.run(*CAPACITY, name, "m1.medium")
+        assert (result.status, result.err.count("\n")) == (1, 1)
+        assert "the compute service answered Not Found (is there one in this cloud?); give" in result.err
+        result = openstack.run(*CAPACITY, name, "m1.medium", "--fit", "VCPU=1")
+        assert (result.status, result.err.count("\n")) == (2, 1)
+        assert "--fit cannot be used with --flavor, which has its own amounts" in result.err
+
+
+@pytest.mark.parametrize("command", [CAPACITY, ("allocation", "candidate", "explain")])
+def test_without_the_compute_api_a_flavor_is_refused_in_one_line(openstack, cloud, command):
     """It says that the compute API did not answer, and what to do instead."""
-    result = openstack.run(*CAPACITY, "--fit-flavor", "m1.medium")
+    result = openstack.run(*command, "--flavor", "m1.medium")
     assert (result.status, result.err.count("\n")) == (1, 1)
     assert "the compute service answered Not Found (is there one in this cloud?); give" in result.err
-    assert "give the amounts with --fit instead" in result.err
+    assert result.err.endswith("; give the amounts in place of the flavor\n")
 
 
 # usage top
@@ -552,6 +565,7 @@ QUERIES = (
     ("--resource", "VCPU=1", "--resource", "DISK_GB=1", "--member-of", "{rack}"),
     ("--resource", "VCPU=1", "--not-member-of", "{rack}"),
     ("--resource", "VCPU=1", "--in-tree", "host-n-numa0"),
+    ("--resource", "VCPU=9999"),
     ("--group", "1", "--resource", "VCPU=4"),
     ("--group", "1", "--resource", "VCPU=1", "--member-of", "{rack}"),
 )
@@ -573,6 +587,31 @@ def test_explain_shows_groups_that_only_the_server_rules_out(openstack, cloud):
     assert rows(shown, "removed", "left")[-1] == (3, 1)
 
 
+@pytest.mark.parametrize("host", [(), ("--host", "packed")])
+def test_explain_does_not_know_what_the_server_does_not(openstack, client, cloud, host):
+    """Amounts that cannot be packed into the devices take the server more steps than it may do."""
+    packed = make(client, "packed")
+    devices = [make(client, f"packed-{number}", packed, PGPU=100) for number in range(12)]
+    try:
+        # all but one are multiples of three, so that a device of a hundred has one unit left over
+        groups = [
+            word
+            for number, amount in enumerate([*[27, 33, 39] * 12, 4])
+            for word in ("--group", f"_{number}", "--resource", f"PGPU={amount}")
+        ]
+        result = openstack.run(*EXPLAIN, *groups, "--group-policy", "none", *host, "-f", "json")
+    finally:
+        for uuid_ in (*devices, packed):
+            client.delete_provider(uuid_)
+    assert result.status == 0
+    assert "whether there is a candidate is not known" in result.err
+    last = result.json[-1]
+    if host:
+        assert last["met"] == "unknown"
+    else:
+        assert (last["removed"], last["left"]) == ("", "")
+
+
 @pytest.mark.parametrize(("amount", "is_vain"), [("1", False), ("99999", True)])
 def test_explain_says_on_a_terminal_how_to_go_on_where_no_candidate_is_left(
     openstack, cloud, amount, is_vain
@@ -584,7 +623,7 @@ def test_explain_says_on_a_terminal_how_to_go_on_where_no_candidate_is_left(
 
 
 def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
-    """What it lacks and by how much; where it lacks nothing, what the server says."""
+    """What it lacks and by how much, and what the server says."""
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=4", "--host", "host-n-numa0")
     assert rows(shown, "constraint", "met", "detail")[-3:] == [
         ("VCPU=4: free", "yes", "4 free on host-n-numa1"),
@@ -592,10 +631,11 @@ def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
         ("whole request, answer of the server", "yes", ""),
     ]
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=5", "--host", cloud["n"].upper())
-    assert rows(shown, "met", "detail")[-2] == (
-        "no",
-        "VCPU: 5 asked, 4 free, 1 short on host-n-numa1, the closest of 2",
-    )
+    assert rows(shown, "constraint", "met", "detail")[-3:] == [
+        ("VCPU=5: free", "no", "VCPU: 5 asked, 4 free, 1 short on host-n-numa1, the closest of 2"),
+        ("not from sharing providers alone", "yes", ""),
+        ("whole request, answer of the server", "no", ""),
+    ]
 
 
 @pytest.mark.parametrize("option", ["--member-of", "--not-member-of"])
@@ -647,10 +687,12 @@ def test_explain_refuses_invalid_queries(openstack, cloud, arguments, status, me
     [
         ((*EXPLAIN, "--resource", "VCPU=1", "--host", ""), "argument --host: must not be empty"),
         ((*EXPLAIN, "--resource", "VCPU=1", "--limit", "1"), "unrecognized arguments: --limit 1"),
-        ((*CAPACITY, "--fit-flavor", ""), "argument --fit-flavor: must not be empty"),
+        ((*CAPACITY, "--flavor", ""), "argument --flavor: must not be empty"),
+        (("resource", "provider", "export", "--name", ""), "argument --name: must not be empty"),
+        (("resource", "provider", "export", "--aggregate", ""), "argument --aggregate: must not be empty"),
     ],
 )
-def test_explain_refuses_options_without_effect(openstack, line, message):
+def test_options_without_effect_are_refused(openstack, line, message):
     """What would be passed over is an error of the command line."""
     result = openstack.run(*line)
     assert (result.status, result.out) == (2, "")

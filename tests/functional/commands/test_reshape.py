@@ -316,12 +316,15 @@ def test_reshape_asks_on_a_terminal(openstack, host):
     """What would move is shown before the question, and not again. No leaves everything as it is."""
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="n\n")
     assert status == 1
-    plan = shown.partition("after:")[2].partition("Move the inventory")[0]
+    plan = shown.partition("after:")[2].partition("Placement at ")[0]
     assert f"-{host.name}:VGPU=3" in plan
     assert f"+{host.name}-gpu0:VGPU=3" in plan
     assert "5 changes to make" in " ".join(plan.split())
     assert "Nothing was changed: not confirmed" in shown
-    assert "Move the inventory and the allocations of 2 consumers?\n[y/N]" in shown
+    question = (
+        f"Placement at {openstack.endpoint}: Move the inventory and the allocations of 2 consumers? [y/N]"
+    )
+    assert question in " ".join(shown.split())
     assert host.totals() == [8, None, None]
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="y\n")
     assert (status, shown.count(f"+{host.name}-gpu0:VGPU=3")) == (0, 1)
@@ -337,7 +340,7 @@ def test_run_of_a_reshape_has_names_on_a_terminal(openstack, host):
         assert f"{sign}{host.name}-gpu0:VGPU=3" in output
         assert host.children[0] not in output
     assert status == 0
-    assert "Make 5 changes? [y/N]" in undone
+    assert "Make 5 changes, removing 2 inventories? [y/N]" in " ".join(undone.split())
     assert "5 changes, 5 applied" in " ".join(undone.split())
 
 
@@ -392,7 +395,7 @@ def test_reshape_replans_after_a_concurrent_claim(client, host):
         ),
         (("--from", "a", "--to", "b", "--resource", "VGPU"), 2, "must be of the form VGPU=4"),
         (("--from", "a", "--to", "b", "--resource", "VGPU=0"), 2, "must be at least 1"),
-        (("--from", "nobody", "--to", "b", "--resource", "VGPU=1"), 1, "No resource provider named 'nobody'"),
+        (("--from", "no", "--to", "no", "--resource", "VGPU=1"), 1, "No resource provider named 'no'"),
         (("--undo", "20000101T000000-0000"), 1, "There is no run '20000101T000000-0000' in "),
         (("--file", "/no/such/file"), 1, "cannot be read: No such file or directory"),
         (("--file", "/dev/null"), 1, "must be a list"),
@@ -416,7 +419,7 @@ def test_invalid_input_is_a_one_line_error(openstack, arguments, status, message
     ("text", "message"),
     [
         ("[]", "there are no moves in it"),
-        ("[{}]", "line 1: [0]: the key 'from_resource_provider' is missing"),
+        ("[{}]", "line 1: [0]: the keys 'from_resource_provider' and 'to_resource_provider' and 'moved_"),
         (
             "- from_resource_provider: a\n  to_resource_provider: b\n  moved_resources: [{VGPU: 0}]",
             "line 3: [0].moved_resources[0].VGPU: must be from 1 to",
@@ -446,11 +449,12 @@ def test_reshape_without_the_service_role_explains_what_to_do(openstack, server_
     client = PlacementClient(Session(auth=Token(server_url, "admin")))
     host = Host(client)
     try:
-        result = openstack.run(*RESHAPE, *host.moves, "--yes", endpoint=server_url)
-        assert result.status == 1
-        assert "Nothing was changed" in result.err
-        assert "only the role 'service' may reshape" in result.err
-        assert result.err.count("\n") == 1
+        for option in ("--yes", "--dry-run"):
+            result = openstack.run(*RESHAPE, *host.moves, option, endpoint=server_url)
+            assert (result.status, result.out) == (1, "")
+            assert "Nothing was changed" in result.err
+            assert "only the role 'service' may reshape" in result.err
+            assert result.err.count("\n") == 1
         terminal = WholeTerminal(openstack, *RESHAPE, *host.moves, columns=500, endpoint=server_url)
         terminal.write("y\n")
         shown, status = terminal.finish()

@@ -207,7 +207,8 @@ def test_apply_leaves_what_the_file_does_not_name(openstack, empty, write):
     """Other providers, and the parts of a provider without a key, are left alone."""
     openstack.run(*APPLY, write(SMALL))
     other = empty.create_provider("other")["uuid"]
-    result = openstack.run(*APPLY, write("providers:\n- name: host\n  traits: [COMPUTE_NODE]\n"))
+    file = write("providers:\n- name: host\n  traits: [COMPUTE_NODE]\n")
+    result = openstack.run(*APPLY, file, "--yes")
     assert (result.status, result.out) == (0, "resource providers: 1 updated\n")
     assert empty.list_provider_traits(HOST)["traits"] == ["COMPUTE_NODE"]
     assert empty.list_inventories(HOST)["inventories"]["DISK_GB"]["total"] == 100

@@ -398,6 +398,28 @@ allocations:
     assert resources_of(client, instance) == {}
 
 
+def test_file_that_removes_allocations_of_a_consumer_needs_yes_without_a_terminal(
+    openstack, client, host, instance
+):
+    """On a terminal it is asked; a consumer that the file says to have nothing is no surprise."""
+    name, provider = host
+    entry = f"consumer: {instance}, project: p, user: u, resources: {{{name}: {{VCPU: 2}}}}"
+    text = f"allocations: [{{{entry}}}]"
+    line = (*ALLOCATION, "apply", "--file")
+    refused = openstack.run(*line, "-", text=text)
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.startswith(
+        f"Nothing was changed: standard input removes 1 allocation, such as MEMORY_MB of {instance}: name "
+    )
+    file = openstack.home / "allocations.yaml"
+    file.write_text(text)
+    shown, status = run_on_terminal(openstack, *line, file, answer="n\n")
+    assert "Change 1 consumer, removing 1 allocation? [y/N]" in " ".join(shown.split())
+    assert (status, resources_of(client, instance)) == (1, {provider: {"VCPU": 2, "MEMORY_MB": 64}})
+    assert openstack.run(*line, "-", "--yes", text=text).status == 0
+    assert resources_of(client, instance) == {provider: {"VCPU": 2}}
+
+
 def test_consumer_type_in_a_file_is_refused_before_1_38(openstack, client, instance):
     """Nothing is written; without the type the version is good enough."""
     entry = f"consumer: {instance}, project: p, user: u, resources: {{}}"
@@ -416,10 +438,9 @@ def test_consumer_type_in_a_file_is_refused_before_1_38(openstack, client, insta
         ("", "standard input: the key 'allocations' is missing"),
         ("allocations: []", "standard input, line 1: allocations: must have at least one consumer"),
         (
-            "allocations:\n- {consumer: x}",
-            "standard input, line 2: allocations[0]: the key 'project' is missing",
+            "allocations:\n- {consumer: 00000000-0000-4000-8000-000000000001}",
+            "line 2: allocations[0]: the keys 'project' and 'user' and 'resources' are missing",
         ),
-        ("providers: []", "unknown key"),
         ("[", "not YAML"),
     ],
 )
@@ -428,6 +449,30 @@ def test_invalid_allocation_file_is_a_one_line_error(openstack, text, message):
     result = openstack.run(*ALLOCATION, "apply", "--file", "-", text=text)
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
     assert message in result.err
+
+
+def test_all_mistakes_of_an_allocation_file_are_told_at_once(openstack, host):
+    """Those of the text first, and then the providers that are not there."""
+
+    def complain(*resources, more=""):
+        entries = [
+            {"consumer": new_uuid(), "project": "p", "user": "u", "resources": each} for each in resources
+        ]
+        text = f"{more}allocations: {json.dumps(entries)}"
+        result = openstack.run(*ALLOCATION, "apply", "--file", "-", text=text)
+        assert (result.status, result.out) == (1, "")
+        return result.err.splitlines()
+
+    assert [
+        line.partition(": must")[0] for line in complain({"x": {"VCPU": 0}}, {"y": 1}, more="providers: []\n")
+    ] == [
+        "standard input, line 1: providers: unknown key; the keys here are version, allocations",
+        "standard input, line 2: allocations[0].resources.x.VCPU",
+        "standard input, line 2: allocations[1].resources.y",
+    ]
+    one = {"VCPU": 1}
+    told = complain({"nobody": one, "nowhere": one}, {host[0]: one, "nobody": one})
+    assert [line.split("'")[1] for line in told] == ["nobody", "nowhere"]
 
 
 # servers of other times

@@ -44,7 +44,7 @@ class Held:
 
     def write(self, operation, argument):
         """Do as `Database.write`, and note the requests of each group."""
-        self.groups.append(argument if operation is allocation.replace_each else [argument])
+        self.groups.append(argument if operation == self._queue._replace_each else [argument])
         if len(self.groups) == 1:
             self._began.set()
             assert self._may_end.wait(30)
@@ -56,7 +56,7 @@ class Held:
 
         def fail(operation, argument):
             outcome = carry_out(operation, argument)
-            if operation is allocation.replace_each:
+            if operation == self._queue._replace_each:
                 raise error
             return outcome
 
@@ -199,7 +199,7 @@ def test_thread_that_ends_in_a_transaction_ends_no_other(database, make_provider
     item = make_provider(VCPU=8)
     held.fail_after_groups(SystemExit)
     found = held.send(make_request(item), [make_request(item) for _ in range(3)])
-    assert [type(error) for error in found] == [SystemExit, *[errors.DatabaseUnavailable] * 2]
+    assert [type(error) for error in found] == [SystemExit, *[errors.OutcomeUnknown] * 2]
 
 
 @pytest.mark.parametrize("moment", ["waits", "leads a group", "is in a group"])
@@ -225,7 +225,7 @@ def test_thread_that_ends_while_it_waits_stops_no_other(
         return wait(future, timeout)
 
     def write(operation, argument):
-        if operation is allocation.replace_each and moment == "is in a group":
+        if operation == queue._replace_each and moment == "is in a group":
             has_group.set()
             assert has_ended.wait(30)
             time.sleep(0.1)
@@ -267,21 +267,30 @@ def test_thread_that_ends_while_it_waits_stops_no_other(
     assert not queue._waiting
 
 
-def test_request_does_not_wait_for_a_transaction_that_hangs(database, make_provider, queue, backend):
-    """A claim on a provider that another transaction has locked delays no claim on other providers."""
+@pytest.fixture
+def locked(database, make_provider, backend):
+    """A provider that a transaction has locked, and the event that ends that."""
     if backend == "sqlite":
         pytest.skip("SQLite has one writer at a time")
-    locked, free = make_provider(VCPU=8), make_provider(VCPU=8)
+    item = make_provider(VCPU=8)
     is_locked, may_end = threading.Event(), threading.Event()
 
     def hold(conn):
-        provider.lock(conn, locked.uuid)
+        provider.lock(conn, item.uuid)
         is_locked.set()
         assert may_end.wait(30)
 
-    with ThreadPoolExecutor(4) as threads:
+    with ThreadPoolExecutor(1) as threads:
         holder = threads.submit(database.write, hold)
         assert is_locked.wait(30)
+        yield item, may_end
+        holder.result(30)
+
+
+def test_request_does_not_wait_for_a_transaction_that_hangs(database, make_provider, queue, locked):
+    """A claim on a provider that another transaction has locked delays no claim on other providers."""
+    (locked, may_end), free = locked, make_provider(VCPU=8)
+    with ThreadPoolExecutor(4) as threads:
         blocked = threads.submit(queue.replace, make_request(locked))
         while not queue._running:
             time.sleep(0.001)
@@ -289,10 +298,32 @@ def test_request_does_not_wait_for_a_transaction_that_hangs(database, make_provi
         assert [other.result(30) for other in others] == [None, None]
         assert not blocked.done()
         may_end.set()
-        holder.result(30)
         blocked.result(30)
     assert read_used(database, free)[0] == 2
     assert read_used(database, locked)[0] == 1
+
+
+def test_group_does_not_wait_for_a_lock_of_one_of_its_requests(
+    database, make_provider, held, locked, backend
+):
+    """The others are carried out alone while another program holds it, and the one that needs it follows."""
+    (locked, may_end), free = locked, make_provider(VCPU=8)
+
+    def end_when_others_are_stored():
+        while read_used(database, free)[0] < 3 and not may_end.wait(0.01):
+            pass
+        may_end.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(end_when_others_are_stored)
+        requests = [make_request(free), make_request(locked), make_request(free)]
+        assert held.send(make_request(free), requests) == [None] * 3
+    assert [len(group) for group in held.groups[:2]] == [1, 3]
+    assert read_used(database, locked)[0] == 1
+    # the connection waits for locks as long as ever again
+    variable = "@@innodb_lock_wait_timeout" if backend == "mariadb" else "current_setting('lock_timeout')"
+    limits = {database.write(lambda conn: conn.scalar(sa.text(f"SELECT {variable}"))) for _ in range(5)}
+    assert limits == {50 if backend == "mariadb" else "0"}
 
 
 def make_history(generator, providers, consumers):

@@ -2,22 +2,19 @@
 """The snapshot that a worker keeps: what it shows while others write, and what it costs to look."""
 
 import concurrent.futures
-import datetime
-import itertools
 import threading
 import uuid
-import zlib
 
 import pytest
 import sqlalchemy as sa
 
+from osc_placement.model import Inventory
 from osc_placement.server.db import (
     aggregate,
     allocation,
     inventory,
     names,
     provider,
-    provider_changes,
     resource_class,
     standard_names,
     tables,
@@ -28,7 +25,6 @@ from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.own_tables import writers
-from osc_placement.server.db.writers import STRANGERS
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
 from tests.functional.db.test_statement_counts import counting
@@ -67,176 +63,168 @@ def used(current, item):
     return current.get().snapshot.node(item.id).stocks["VCPU"].used
 
 
-# the others never give an id again
-@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_provider_that_reuses_an_id_is_noticed(database, comparing, make_provider):
-    """SQLite uses ids again, and openstack-placement may create a deleted provider again."""
-    item = make_provider(VCPU=4)
-    assert comparing.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 4
+def compare_all(current):
+    """Compare all providers once, as the thread in the background does in the course of a pass."""
+    current.watch()
+    while current._cursor:
+        current.watch()
 
-    def make_anew(conn):
-        providers, inventories = tables.resource_providers, tables.inventories
-        moment = datetime.datetime(2026, 1, 1, microsecond=1)
-        conn.execute(
-            sa.update(providers)
-            .where(providers.c.id == item.id)
-            .values(created_at=moment, updated_at=providers.c.updated_at)
+
+def describe(loaded):
+    """The data of a snapshot that answers are made of."""
+    names = loaded.names
+    return list(loaded.snapshot.nodes), names.classes, names.traits, names.aggregates, names.trait_times
+
+
+#: changes of one table by which no generation moves, as operators and other programs make them
+EDITS = (
+    "DELETE FROM allocations WHERE consumer_id = '{consumer}'",
+    "UPDATE allocations SET used = used + 1 WHERE resource_provider_id = {item}",
+    "UPDATE allocations SET resource_provider_id = {other} WHERE resource_provider_id = {item}",
+    "UPDATE allocations SET resource_class_id = {class} WHERE resource_provider_id = {item}",
+    (
+        "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used)"
+        " VALUES ({item}, '{uuid}', 0, 3)"
+    ),
+    *(
+        f"UPDATE inventories SET {change} WHERE resource_provider_id = {{item}} AND resource_class_id = 0"  # noqa: S608
+        for change in (
+            "total = 11",
+            "reserved = 2",
+            "min_unit = 2",
+            "max_unit = 5",
+            "step_size = 2",
+            "allocation_ratio = 1.5",
+            "updated_at = '2036-01-02 03:04:05.000000'",
+            "resource_class_id = 1",
+            "resource_provider_id = {bare}",
         )
-        of_it = inventories.c.resource_provider_id == item.id
-        conn.execute(sa.update(inventories).where(of_it).values(total=7))
-
-    database.write(make_anew)
-    assert comparing.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
-
-
-@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_trait_that_reuses_an_id_is_noticed(database, comparing):
-    """SQLite uses ids again: only its time tells a trait from a deleted one of the same name."""
-    name = "CUSTOM_MADE_TWICE"
-    database.write(trait.ensure, name)
-    before = comparing.get().trait_times[name]
-
-    def make_anew(conn):
-        moment = datetime.datetime(2026, 1, 1, microsecond=1)
-        conn.execute(sa.update(tables.traits).where(tables.traits.c.name == name).values(created_at=moment))
-
-    database.write(make_anew)
-    assert comparing.get().trait_times[name] != before
-
-
-def test_swapped_provider_names_are_noticed(database, comparing, make_provider):
-    """Another program does not move their generations then."""
-    first, second = make_provider(), make_provider()
-    comparing.get()
-    columns = tables.resource_providers.c
-
-    def swap(conn):
-        for item, name in ((first, "nobody"), (second, first.name), (first, second.name)):
-            rename = sa.update(tables.resource_providers).where(columns.id == item.id)
-            conn.execute(rename.values(name=name, updated_at=columns.updated_at))
-
-    database.write(swap)
-    nodes = comparing.get().snapshot
-    assert (nodes.node(first.id).name, nodes.node(second.id).name) == (second.name, first.name)
-
-
-def test_swapped_aggregates_are_noticed(database, comparing):
-    """The sum of the CRC32 of these memberships is the same before and after."""
-    first, second, one, other = 502789, 508066, 500010, 500012
-    members, providers = tables.resource_provider_aggregates, tables.resource_providers
-    uuids = {id_: str(uuid.uuid4()) for id_ in (first, second, one, other)}
-
-    def store(conn):
-        aggregates = [{"id": id_, "uuid": uuids[id_]} for id_ in (one, other)]
-        conn.execute(sa.insert(tables.placement_aggregates), aggregates)
-        for id_ in (first, second):
-            row = {"id": id_, "uuid": uuids[id_], "name": uuids[id_], "generation": 0}
-            conn.execute(sa.insert(providers).values(root_provider_id=id_, **row))
-        pairs = ((first, one), (second, other))
-        rows = [{"resource_provider_id": of, "aggregate_id": to} for of, to in pairs]
-        conn.execute(sa.insert(members), rows)
-
-    def swap(conn):
-        for of, to in ((first, other), (second, one)):
-            of_it = members.c.resource_provider_id == of
-            conn.execute(sa.update(members).where(of_it).values(aggregate_id=to))
-
-    database.write(store)
-    assert comparing.get().snapshot.node(first).aggregates == (uuids[one],)
-    database.write(swap)
-    assert comparing.get().snapshot.node(first).aggregates == (uuids[other],)
-
-
-def collide(first, second):
-    """Whether sums over four memberships stay when 2 and 7 swap aggregates with 3 and 6: of products of ids,
-    which always do, and of CRC32, which do for one pair of aggregates in a hundred.
-    """
-    before = [(2, first), (7, first), (3, second), (6, second)]
-    after = [(2, second), (7, second), (3, first), (6, first)]
-    sums = [
-        sum(zlib.crc32(f"{EXCHANGED}{of}:{to}".encode()) for of, to in pairs) for pairs in (before, after)
-    ]
-    return sums[0] == sums[1]
-
-
-#: the beginning of the ids of providers that exchange aggregates
-EXCHANGED = 70000
-
-
-def exchange_by_bulk_route(database, wanted):
-    """Exchange by our server, in one transaction."""
-    generations = dict(database.read(lambda conn: conn.execute(_GENERATIONS).all()))
-    changes = [provider_changes.Wanted(of, generations[of], aggregates=[to]) for of, to in wanted.items()]
-    database.write(provider_changes.apply, changes, may_reserve_all=True)
-
-
-def exchange_without_generations(database, wanted):
-    """Exchange by our server as below microversion 1.19, one provider after the other."""
-    for of, to in wanted.items():
-        database.write(aggregate.replace, of, [to], generation=None)
-
-
-def exchange_elsewhere(database, wanted):
-    """Exchange by a program that counts nothing, as below microversion 1.19."""
-    members, providers, aggregates = (
-        tables.resource_provider_aggregates,
-        tables.resource_providers.c,
-        tables.placement_aggregates.c,
-    )
-
-    def exchange(conn):
-        for of, to in wanted.items():
-            provider_id = sa.select(providers.id).where(providers.uuid == of).scalar_subquery()
-            aggregate_id = sa.select(aggregates.id).where(aggregates.uuid == to).scalar_subquery()
-            row = members.c.resource_provider_id == provider_id
-            conn.execute(sa.update(members).where(row).values(aggregate_id=aggregate_id))
-
-    database.write(exchange)
-
-
-_GENERATIONS = sa.select(tables.resource_providers.c.uuid, tables.resource_providers.c.generation)
-
-
-@pytest.mark.parametrize(
-    "exchange", [exchange_by_bulk_route, exchange_without_generations, exchange_elsewhere]
+    ),
+    "DELETE FROM inventories WHERE resource_provider_id = {item}",
+    (
+        "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit,"
+        " max_unit, step_size, allocation_ratio) VALUES ({other}, 1, 1, 0, 1, 1, 1, 1.1)"
+    ),
+    "DELETE FROM resource_provider_traits WHERE resource_provider_id = {item}",
+    "UPDATE resource_provider_traits SET trait_id = {trait} WHERE resource_provider_id = {item}",
+    "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES ({other}, {trait})",
+    "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = {item}",
+    "UPDATE resource_provider_aggregates SET resource_provider_id = {other} WHERE aggregate_id = {aggregate}",
+    (
+        "INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id)"
+        " VALUES ({other}, {aggregate})"
+    ),
+    *(
+        f"UPDATE resource_providers SET {change} WHERE id = {{item}}"  # noqa: S608
+        for change in (
+            "uuid = '{uuid}'",
+            "name = '{uuid}'",
+            "generation = NULL",
+            "generation = generation + 5",
+            "parent_provider_id = {other}, root_provider_id = {other}",
+            "updated_at = '2036-01-02 03:04:05.000000'",
+        )
+    ),
+    "INSERT INTO resource_providers (uuid, name, generation) VALUES ('{uuid}', '{uuid}', 0)",
+    "DELETE FROM resource_providers WHERE id = {orphan}",
+    "UPDATE placement_aggregates SET uuid = '{uuid}' WHERE id = {aggregate}",
+    "UPDATE traits SET name = 'CUSTOM_{hex}' WHERE id = {trait}",
+    "UPDATE traits SET updated_at = '2036-01-02 03:04:05.000000' WHERE id = {trait}",
+    "INSERT INTO traits (name) VALUES ('CUSTOM_{hex}')",
+    "DELETE FROM traits WHERE id = {unused}",
+    "UPDATE resource_classes SET name = 'CUSTOM_{hex}' WHERE id = {class}",
+    "INSERT INTO resource_classes (id, name) VALUES (1000000 + {class}, 'CUSTOM_{hex}')",
+    "DELETE FROM resource_classes WHERE id = {class}",
 )
-def test_aggregate_exchange_with_equal_checksums_is_noticed(make_database, exchange):
-    """The sums of ids, of products of ids and of CRC32 are the same before and after."""
-    database = Database(make_database())
-    upgrade.upgrade(database)
-    kept = Current(database, compare=exchange is exchange_elsewhere)
-    numbers = range(40000, 42000)
-    aggregates = next(pair for pair in itertools.combinations(numbers, 2) if collide(*pair))
-    ids = [int(f"{EXCHANGED}{digit}") for digit in (2, 7, 3, 6)]
-    uuids = {id_: str(uuid.uuid4()) for id_ in (*ids, *aggregates)}
 
-    def store(conn):
-        conn.execute(
-            sa.insert(tables.placement_aggregates), [{"id": id_, "uuid": uuids[id_]} for id_ in aggregates]
-        )
-        for place, id_ in enumerate(ids):
-            row = {
-                "id": id_,
-                "uuid": uuids[id_],
-                "name": uuids[id_],
-                "generation": 0,
-                "root_provider_id": id_,
-            }
-            conn.execute(sa.insert(tables.resource_providers).values(row))
-            member = {"resource_provider_id": id_, "aggregate_id": aggregates[place // 2]}
-            conn.execute(sa.insert(tables.resource_provider_aggregates).values(member))
 
-    database.write(store)
-    kept.get()
-    wanted = {uuids[id_]: uuids[aggregates[1 - place // 2]] for place, id_ in enumerate(ids)}
-    exchange(database, wanted)
-    assert {node.uuid: node.aggregates for node in kept.get().snapshot.nodes} == {
-        of: (to,) for of, to in wanted.items()
+@pytest.fixture
+def edited(database, make_provider):
+    """What `EDITS` change, by the names that they have there."""
+    made = {name: make_provider(VCPU=10) for name in ("item", "other")} | {"bare": make_provider()}
+    number, member_of = uuid.uuid4(), str(uuid.uuid4())
+    new = f"CUSTOM_{number.hex.upper()}"
+    for name in (f"{new}_1", f"{new}_2"):
+        database.write(trait.ensure, name)
+    database.write(resource_class.create, new)
+    database.write(inventory.add, made["item"].uuid, new, Inventory(7))
+    database.write(trait.replace, made["item"].uuid, ["HW_CPU_X86_VMX"])
+    database.write(aggregate.replace, made["item"].uuid, [member_of], generation=None)
+
+    orphan = sa.insert(tables.resource_providers).values(uuid=str(number), name=str(number), generation=0)
+
+    def find(table, column, value):
+        query = sa.select(table.c.id).where(table.c[column] == value)
+        return database.read(lambda conn: conn.scalar(query))
+
+    return {
+        **{name: item.id for name, item in made.items()},
+        "orphan": database.write(lambda conn: conn.execute(orphan).inserted_primary_key[0]),
+        "consumer": claim(database, made["item"]),
+        "uuid": str(uuid.uuid4()),
+        "hex": uuid.uuid4().hex.upper(),
+        "trait": find(tables.traits, "name", f"{new}_1"),
+        "unused": find(tables.traits, "name", f"{new}_2"),
+        "class": find(tables.resource_classes, "name", new),
+        "aggregate": find(tables.placement_aggregates, "uuid", member_of),
     }
-    database.dispose()
 
 
-def test_sums_of_the_largest_ids_do_not_overflow(make_database):
+@pytest.mark.parametrize("statement", EDITS)
+def test_what_other_programs_write_is_seen(database, current, comparing, edited, statement):
+    """At once by a worker that expects it, and by others when they have compared everything."""
+    before = describe(current.get())
+    assert describe(comparing.get()) == before
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(statement.format_map(edited))
+    after = describe(database.read(load, own_tables=True))
+    assert after != before
+    assert describe(comparing.get()) == after
+    assert describe(current.get()) == before
+    compare_all(current)
+    assert describe(current.get()) == after
+
+
+@pytest.mark.parametrize("worker", ["comparing", "current"])
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_trait_that_a_script_takes_away_is_not_shown(database, make_provider, request, worker, is_renamed):
+    """The traits of a provider exist, also if a worker only follows the creation of another trait."""
+    current = request.getfixturevalue(worker)
+    item, name, new = make_provider(), *(f"CUSTOM_{uuid.uuid4().hex.upper()}" for _ in range(2))
+    id_ = database.write(trait.ensure, name)[0].id
+    database.write(trait.replace, item.uuid, [name])
+    assert current.get().snapshot.node(item.id).traits == (name,)
+
+    def take_away(conn):
+        of = tables.resource_provider_traits.c.trait_id
+        itself = tables.traits.c.id == id_
+        if is_renamed:
+            conn.execute(sa.update(tables.traits).where(itself).values(name=new))
+        else:
+            conn.execute(sa.delete(of.table).where(of == id_))
+            conn.execute(sa.delete(tables.traits).where(itself))
+
+    database.write(take_away)
+    database.write(trait.ensure, f"{name}_2")
+    loaded = current.get()
+    assert loaded.snapshot.node(item.id).traits == ((new,) if is_renamed else ())
+    assert (new in loaded.names.trait_times) is is_renamed
+
+
+def test_a_consumer_deleted_before_its_allocations_is_seen(database, current, make_provider):
+    """As by two statements between which the snapshot is read."""
+    item = make_provider(VCPU=10)
+    consumer = claim(database, item)
+    assert used(current, item) == 1
+    for table, column in ((tables.consumers, "uuid"), (tables.allocations, "consumer_id")):
+        with database.engine.begin() as connection:
+            connection.execute(sa.delete(table).where(table.c[column] == consumer))
+        compare_all(current)
+        current.get()
+    assert used(current, item) == 0
+
+
+def test_the_largest_numbers_do_not_overflow(make_database):
     """SQLite fails at a sum of more than 63 bits."""
     database = Database(make_database())
     upgrade.upgrade(database)
@@ -257,6 +245,7 @@ def test_sums_of_the_largest_ids_do_not_overflow(make_database):
         provider.update, kept.get().snapshot.nodes[0].uuid, {"name": "x"}, reparenting_allowed=True
     )
     assert [node.name for node in kept.get().snapshot.nodes].count("x") == 1
+    compare_all(kept)
     database.dispose()
 
 
@@ -302,122 +291,6 @@ def test_threads_see_own_writes_and_no_partial_writes(database, current, make_pr
     assert problems == []
 
 
-def take_from_a_consumer(conn, uuid_):
-    """Delete allocations as a program does that keeps no count."""
-    conn.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id == uuid_))
-    conn.execute(sa.delete(tables.consumers).where(tables.consumers.c.uuid == uuid_))
-
-
-def move_a_consumer(conn, uuid_, target):
-    """Move allocations as openstack-placement does: the generation of the target moves, no other."""
-    conn.execute(
-        sa.update(tables.allocations)
-        .where(tables.allocations.c.consumer_id == uuid_)
-        .values(resource_provider_id=target.id)
-    )
-    of = tables.consumers.c
-    conn.execute(sa.update(tables.consumers).where(of.uuid == uuid_).values(generation=of.generation + 1))
-    of = tables.resource_providers.c
-    conn.execute(
-        sa.update(tables.resource_providers).where(of.id == target.id).values(generation=of.generation + 1)
-    )
-
-
-def test_changes_by_other_programs_are_noticed(database, comparing, make_provider):
-    """Usage removed from a provider whose generation stays is noticed, also between our own writes."""
-    one, two = make_provider(VCPU=10), make_provider(VCPU=10)
-    consumers = [claim(database, one) for _ in range(3)]
-    assert used(comparing, one) == 3
-    database.write(take_from_a_consumer, consumers[0])
-    assert used(comparing, one) == 2
-    database.write(move_a_consumer, consumers[1], two)
-    assert (used(comparing, one), used(comparing, two)) == (1, 1)
-    # as many come as go
-    database.write(take_from_a_consumer, consumers[2])
-    claim(database, two)
-    assert (used(comparing, one), used(comparing, two)) == (0, 2)
-
-
-@pytest.mark.parametrize("same", [False, True])
-def test_consumer_that_replaces_another_is_noticed(database, comparing, make_provider, same):
-    """openstack-placement deletes one and makes one, whose allocations follow in another transaction.
-
-    As many consumers as before, and no generation of a provider moves; on SQLite the id may be the same, and
-    the consumer may be the one that was deleted.
-    """
-    item = make_provider(VCPU=10)
-    consumer = claim(database, item)
-    assert used(comparing, item) == 1
-    rows = tables.consumers
-
-    def exchange(conn):
-        owner = conn.execute(sa.select(rows).where(rows.c.uuid == consumer)).mappings().one()
-        take_from_a_consumer(conn, consumer)
-        row = {"uuid": consumer if same else str(uuid.uuid4()), "generation": 0}
-        conn.execute(sa.insert(rows).values(project_id=owner["project_id"], user_id=owner["user_id"], **row))
-
-    database.write(exchange)
-    assert used(comparing, item) == 0
-
-
-def test_own_changes_do_not_look_like_foreign_changes(database, current, make_provider, caplog):
-    """The fingerprint that is carried forward by what was recorded is the one of the database."""
-    item, child = make_provider(VCPU=10), make_provider()
-    consumer = claim(database, item)
-    rows = tables.consumers
-
-    def empty(conn):
-        conn.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id == consumer))
-        conn.execute(sa.update(rows).where(rows.c.uuid == consumer).values(generation=0))
-
-    database.write(empty)
-    current.get()
-    database.write(allocation.replace, [Claim(consumer, OWNER, {item.uuid: {"VCPU": 2}})])
-    claim(database, item)
-    database.write(allocation.delete, consumer)
-    database.write(trait.replace, item.uuid, ["HW_CPU_X86_VMX"])
-    changes = {"name": child.name, "parent_provider_uuid": item.uuid}
-    database.write(provider.update, child.uuid, changes, reparenting_allowed=True)
-    database.write(provider.delete, make_provider(VCPU=1).uuid)
-    carried, true = current.get().fingerprint, database.read(load, own_tables=True).fingerprint
-    assert (carried.providers, carried.consumers) == (true.providers, true.consumers)
-    assert current.watch() is not None
-    assert current.get().fingerprint == true
-    assert "another program writes" not in caplog.text
-    assert used(current, item) == 1
-
-
-def give_trait(database, item, name):
-    """Give a provider a trait."""
-    database.write(trait.replace, item.uuid, [name])
-
-
-def give_trait_elsewhere(database, item, name):
-    """The same as openstack-placement does it, which counts nothing."""
-    traits, of = tables.traits.c, tables.resource_providers.c
-
-    def give(conn):
-        trait_id = conn.scalar(sa.select(traits.id).where(traits.name == name))
-        row = {"resource_provider_id": item.id, "trait_id": trait_id}
-        conn.execute(sa.insert(tables.resource_provider_traits).values(row))
-        moved = sa.update(tables.resource_providers).where(of.id == item.id)
-        conn.execute(moved.values(generation=of.generation + 1))
-
-    database.write(give)
-
-
-@pytest.mark.parametrize("give", [give_trait, give_trait_elsewhere])
-def test_foreign_changes_between_own_claims_are_noticed(database, comparing, make_provider, give):
-    """Our own claims do not hide the changes of other programs."""
-    item = make_provider(VCPU=4)
-    comparing.get()
-    claim(database, item)
-    give(database, item, "HW_CPU_X86_VMX")
-    claim(database, item)
-    node = comparing.get().snapshot.node(item.id)
-    assert (node.stocks["VCPU"].used, node.traits) == (2, ("HW_CPU_X86_VMX",))
-
-
 def test_refresh_after_a_claim_reads_only_usage(database, current, make_provider):
     """The mark, the slots, the row of the provider and its usage."""
     item = make_provider(VCPU=4)
@@ -425,7 +298,7 @@ def test_refresh_after_a_claim_reads_only_usage(database, current, make_provider
     claim(database, item)
     with counting() as statements:
         assert used(current, item) == 1
-    assert [each for each in statements if "FROM allocations" in each] == statements[-1:]
+    assert len([each for each in statements if "FROM allocations" in each]) == 1
     assert len(statements) == 4
     assert not [each for each in statements if "inventories" in each or "resource_provider_traits" in each]
 
@@ -481,7 +354,7 @@ def test_slots_are_as_many_as_simultaneous_writes(make_database):
     item = str(uuid.uuid4())
     database.write(provider.create, provider.New(item, item))
     database.write(inventory.replace, item, {"VCPU": inventory.Inventory(1000)})
-    slots = sa.select(sa.func.count()).where(writers.c.id != STRANGERS)
+    slots = sa.select(sa.func.count()).select_from(writers)
     assert database.read(lambda conn: conn.scalar(slots)) == 1
     claims = [Claim(str(uuid.uuid4()), OWNER, {item: {"VCPU": 1}}) for _ in range(32)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

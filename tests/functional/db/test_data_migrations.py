@@ -138,6 +138,45 @@ def test_count_limits_the_repairs(sqlite_twins, tmp_path):
     assert counts == [1, 1, 1, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("roots", "count"),
+    [
+        ((None,) * 6, ()),
+        ((1, 2, None, 1, None, 5), ()),
+        ((None, 3, 3, None, None, 2), ("--max-count", "1")),
+    ],
+    ids=("none", "some", "wrong"),
+)
+def test_repair_gives_a_tree_its_root(database_url, tmp_path, roots, count):
+    """Each provider gets the one at the top of its tree, which openstack-placement does with roots only.
+
+    With wrong roots, openstack-placement has repaired a part of the tree before, or a move was lost.
+    """
+    # the first is the root of the others but for the last two, which a script put below each other
+    parents = (None, 1, 2, 2, 6, 5)
+    database = Database(database_url)
+    upgrade.upgrade(database)
+
+    def insert(conn):
+        for id_ in range(1, 7):
+            row = {"id": id_, "uuid": str(uuid.UUID(int=id_)), "name": f"host{id_}"}
+            conn.execute(sa.insert(tables.resource_providers).values(row))
+        for id_, (parent, root) in enumerate(zip(parents, roots, strict=True), 1):
+            place = {"parent_provider_id": parent, "root_provider_id": root}
+            statement = sa.update(tables.resource_providers).values(place)
+            conn.execute(statement.where(tables.resource_providers.c.id == id_))
+
+    database.write(insert)
+    database.dispose()
+    conf = write_conf(tmp_path, database_url)
+    for _ in range(10):
+        status, _ = run(OURS, conf, "db", "online_data_migrations", *count)
+        if status == 0:
+            break
+    assert status == 0
+    assert read_rows(database_url) == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 5), (6, 5)]
+
+
 def test_check_warns_of_consumers(sqlite_twins, tmp_path):
     """Allocations without a consumer are a warning: status 1."""
     for url in sqlite_twins:
@@ -195,10 +234,16 @@ def test_failing_repair_does_not_stop_the_others(tmp_path):
 
 def test_json_policy_file_fails_the_check(conf, tmp_path):
     """A policy file in JSON is a failure, in the words of placement-status."""
-    (tmp_path / "policy.yaml").write_text("{}")
+    (tmp_path / "policy.yaml").write_text('{"placement:traits:list": ""}')
     said = run(OURS, conf, "upgrade", "check")
     assert said == run(THEIRS, conf, "upgrade", "check")
     assert said[0] == 2
+
+
+def test_empty_policy_file_passes_the_check(conf, tmp_path):
+    """That of openstack-helm, which placement-status takes for JSON."""
+    (tmp_path / "policy.yaml").write_text("{}\n")
+    assert run(OURS, conf, "upgrade", "check")[0] == 0
 
 
 def test_check_as_json(conf):

@@ -72,14 +72,16 @@ def back_up(database):
 def restore(database, rows):
     """Replace all rows by those of the backup, as programs do that restore into the tables that are there."""
 
+    restored = [table for table in ALL_TABLES if table in rows]
+
     def replace(conn):
         # providers refer to each other
         conn.execute(
             sa.update(tables.resource_providers).values(root_provider_id=None, parent_provider_id=None)
         )
-        for table in reversed(ALL_TABLES):
+        for table in reversed(restored):
             conn.execute(sa.delete(table))
-        for table in ALL_TABLES:
+        for table in restored:
             if rows[table]:
                 conn.execute(sa.insert(table), [dict(row) for row in rows[table]])
 
@@ -125,6 +127,24 @@ def test_idle_workers_notice_a_restored_backup(database, worker):
     nodes = {node.uuid: node for node in worker.get().snapshot.nodes}
     assert [nodes[uuid_].stocks["VCPU"].used for uuid_ in (first, second)] == [0, 1]
     assert nodes[first].traits == TRAITS[1:2]
+
+
+def test_a_restored_backup_without_our_own_tables_is_noticed(database, worker):
+    """Another program has then made as many changes as were lost, and none of our servers any."""
+    first, second = make_providers(database, 2)
+    rows = {
+        table: rows
+        for table, rows in back_up(database).items()
+        if table.name not in own_tables.metadata.tables
+    }
+    claim(database, first)
+    worker.get()
+    database.records_changes = False
+    restore(database, rows)
+    claim(database, second)
+    worker.watch()
+    nodes = {node.uuid: node for node in worker.get().snapshot.nodes}
+    assert [nodes[uuid_].stocks["VCPU"].used for uuid_ in (first, second)] == [0, 1]
 
 
 def test_refresh_after_any_restore_equals_a_new_snapshot(database, worker):

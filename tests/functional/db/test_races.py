@@ -20,6 +20,7 @@ from osc_placement.server.db import (
     names,
     provider,
     provider_changes,
+    repair,
     resource_class,
     tables,
     trait,
@@ -167,6 +168,66 @@ def test_deletion_of_nothing_keeps_a_later_claim(database, make_provider, claim,
     with pytest.raises(errors.AllocationsNotFound):
         database.write(allocation.delete, consumer)
     assert [held.used for held in database.read(allocation.load_of_consumer, consumer)] == [2]
+
+
+@pytest.fixture
+def unrecorded(database, make_provider):
+    """A provider of 8 VCPU, of which a consumer without a record holds 6, and the UUID of that consumer."""
+    subject, consumer = make_provider(VCPU=8), str(uuid.uuid4())
+    row = {"resource_provider_id": subject.id, "resource_class_id": 0, "consumer_id": consumer}
+    held = [{**row, "used": amount} for amount in (2, 4)]
+    database.write(lambda conn: conn.execute(sa.insert(tables.allocations), held))
+    return subject, consumer
+
+
+def create_missing(database):
+    """Create the consumers that have no record, as online_data_migrations does."""
+    project = names.ensure(database, tables.projects, "external_id", ["project"])["project"]
+    user = names.ensure(database, tables.users, "external_id", ["user"])["user"]
+    return database.write(repair.create_consumers, project, user, 50)
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=("old client", "generation"))
+def test_claims_of_a_consumer_without_a_record_hold_nothing_twice(
+    database, claim, first_claim, unrecorded, checked
+):
+    """Its rows are replaced once, and the others find the record that the first claim made."""
+    subject, consumer = unrecorded
+    assert not first_claim(subject, 5, consumer)
+    results = race(*(claim({subject.uuid: 5}, consumer, checked=checked) for _ in range(6)))
+    assert tally(results) == ({None: 1, errors.ConsumerChanged: 5} if checked else {None: 6})
+    assert used(database, subject) == 5
+    (held,) = database.read(allocation.load_of_consumer, consumer)
+    assert held.consumer_generation == (1 if checked else 6)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_consumer_without_a_record_has_one_if_it_holds_anything(database, claim, unrecorded, round_):
+    """Whether a claim, the end of the consumer or the repair of its record comes first."""
+    subject, consumer = unrecorded
+    results = race(
+        claim({}, consumer),
+        lambda: create_missing(database),
+        claim({subject.uuid: 3}, consumer),
+        claim({}, consumer),
+    )
+    assert not any(isinstance(result, errors.PlacementError) for result in results)
+    held = database.read(allocation.load_of_consumer, consumer)
+    assert used(database, subject) == sum(item.used for item in held)
+    assert database.read(count, tables.consumers.c.uuid, consumer) == bool(held)
+
+
+@pytest.mark.parametrize("amount", [0, 3])
+def test_claim_finds_a_record_that_is_created_after_it_looked(
+    database, claim, unrecorded, come_between, amount
+):
+    """The consumer is not new any more, and keeps what it holds."""
+    subject, consumer = unrecorded
+    come_between(lambda: create_missing(database))
+    with pytest.raises(errors.ConsumerChanged):
+        claim({subject.uuid: amount} if amount else {}, consumer, checked=True)()
+    assert used(database, subject) == 6
+    assert database.read(count, tables.consumers.c.uuid, consumer) == 1
 
 
 @pytest.fixture

@@ -80,8 +80,8 @@ def make_uuids(number):
     return [str(uuid.uuid4()) for _ in range(number)]
 
 
-def test_statements_of_the_first_claim_of_a_consumer(count, make_provider, owner, backend):
-    """Lock the provider; stock; write; generation, consumer, count; PostgreSQL computes a hash.
+def test_statements_of_the_first_claim_of_a_consumer(count, make_provider, owner):
+    """Lock the provider; stock; write; generation, consumer, count.
 
     A claim that is refused ends with the stock.
     """
@@ -89,7 +89,7 @@ def test_statements_of_the_first_claim_of_a_consumer(count, make_provider, owner
     resources = {subject.uuid: dict.fromkeys(CLASSES, 1)}
     claim = Claim(str(uuid.uuid4()), owner, resources, checked=True)
     assert allocation.is_first(claim)
-    assert count(allocation.replace_first, claim) == 6 + (backend == "postgresql")
+    assert count(allocation.replace_first, claim) == 6
     too_much = Claim(str(uuid.uuid4()), owner, {subject.uuid: {"VCPU": 100}}, checked=True)
     with counting() as statements, pytest.raises(errors.CapacityExceeded):
         count(allocation.replace_first, too_much)
@@ -100,22 +100,22 @@ def test_statements_of_the_first_claim_of_a_consumer(count, make_provider, owner
 class TestOfAnySize:
     """The number of statements does not depend on the number of things concerned."""
 
-    def test_statements_of_first_claims(self, count, make_provider, owner, size, backend):
-        """Find what is named; lock consumers, then providers; stock; write; generations, consumers, count.
+    def test_statements_of_first_claims(self, count, make_provider, owner, size):
+        """Find what is named; lock consumers, read what they hold; lock providers; stock; write; generations,
+        consumers, count.
 
-        What one claim of one provider names is found by what locks and inserts it. PostgreSQL is asked for
-        the hash of consumers that come and go.
+        What one claim of one provider names is found by what locks and inserts it.
         """
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
         claims = make_claims(owner, make_uuids(size), providers, size)
-        assert count(allocation.replace, claims) == (7 if size == 1 else 8) + (backend == "postgresql")
+        assert count(allocation.replace, claims) == (8 if size == 1 else 9)
 
-    def test_statements_of_requests_that_wait_together(self, count, make_provider, owner, size, backend):
-        """Names, consumers, providers, stock; write; generations, consumers, count."""
+    def test_statements_of_requests_that_wait_together(self, count, make_provider, owner, size):
+        """Names, consumers and what they hold, providers, stock; write; generations, consumers, count."""
         providers = [make_provider(VCPU=100) for _ in range(size)]
         uuids = make_uuids(2 * size)
         requests = [make_claims(owner, [uuid_], providers[:1]) for uuid_ in uuids]
-        assert count(allocation.replace_each, requests) == 8 + (backend == "postgresql")
+        assert count(allocation.replace_each, requests) == 9
 
     def test_statements_of_changed_claims(self, count, make_provider, owner, size):
         """As before; besides, what was held is read and deleted."""
@@ -124,20 +124,19 @@ class TestOfAnySize:
         count(allocation.replace, claims)
         assert count(allocation.replace, claims) == 10
 
-    def test_statements_of_emptied_consumers(self, count, make_provider, owner, size, backend):
+    def test_statements_of_emptied_consumers(self, count, make_provider, owner, size):
         """Nothing is judged."""
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
         consumers = make_uuids(size)
         count(allocation.replace, make_claims(owner, consumers, providers, size))
-        statements = 7 + (backend == "postgresql")
-        assert count(allocation.replace, make_claims(owner, consumers, [])) == statements
+        assert count(allocation.replace, make_claims(owner, consumers, [])) == 7
 
-    def test_statements_of_deletion_of_allocations(self, count, make_provider, owner, size, backend):
+    def test_statements_of_deletion_of_allocations(self, count, make_provider, owner, size):
         """Lock, read and delete the allocations, delete the consumer, count."""
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
         consumers = make_uuids(1)
         count(allocation.replace, make_claims(owner, consumers, providers, size))
-        assert count(allocation.delete, consumers[0]) == 5 + (backend == "postgresql")
+        assert count(allocation.delete, consumers[0]) == 5
 
     def test_statements_of_first_inventories(self, count, make_provider, size):
         """Lock, find classes, look what is there, write, generation, count."""

@@ -9,8 +9,10 @@ import pytest
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from oslo_db import exception as db_exc
 
-from osc_placement.server.db import provider, tables, upgrade
+from osc_placement.server import errors
+from osc_placement.server.db import names, provider, tables, upgrade
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
 from osc_placement.server.process import health
@@ -38,6 +40,18 @@ def test_head_equals_the_newest_alembic_script():
     config.set_main_option("script_location", f"osc_placement.server.db:{directory}")
     scripts = ScriptDirectory.from_config(config).walk_revisions("base", "heads")
     assert tuple(script.revision for script in scripts) == upgrade.PLACEMENT.revisions[::-1]
+
+
+def test_url_may_name_mariadb(tmp_path):
+    """Tables are made and duplicates are noticed as with a URL that names MySQL."""
+    with databases.make_database("mariadb", tmp_path) as url:
+        database = Database(sa.make_url(url).set(drivername="mariadb+pymysql"))
+        upgrade.upgrade(database)
+        assert upgrade.version(database) == upgrade.HEAD
+        names.ensure(database, tables.projects, "external_id", ["project"])
+        with pytest.raises(db_exc.DBDuplicateEntry):
+            insert(database, tables.projects, external_id="project")
+        database.dispose()
 
 
 def test_upgrade_keeps_rows(database):
@@ -194,6 +208,49 @@ def test_account_without_rights_on_our_tables_can_serve(tmp_path):
             assert not other.records_changes
             other.write(provider.create, provider.New(str(uuid.UUID(int=1)), "host"))
             assert [fault.check for fault in checker.find_faults()] == ["own tables"]
+            other.dispose()
+        database.dispose()
+
+
+def test_missing_column_is_no_outage(database):
+    """Nothing is promised to a client that asks again; a missing table has a remedy, which is named."""
+    upgrade.upgrade(database)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE inventories DROP COLUMN step_size")
+        connection.exec_driver_sql("DROP TABLE placement_aggregates")
+    for reads in (
+        lambda: database.read(lambda conn: conn.execute(sa.select(tables.inventories))),
+        lambda: insert(database, tables.inventories, step_size=1),
+    ):
+        with pytest.raises((db_exc.DBError, sa.exc.DBAPIError), match="step_size"):
+            reads()
+    with pytest.raises(errors.SchemaUnfit, match="A table is missing: run"):
+        database.read(lambda conn: conn.execute(sa.select(tables.placement_aggregates)))
+
+
+def test_column_of_a_table_of_our_own_is_missed_by_no_request(database):
+    """Another release has removed it meanwhile."""
+    upgrade.upgrade(database)
+    current = Current(database)
+    health.Health(database, current).get_ready()
+    assert database.records_changes
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE oscp_writers DROP COLUMN token")
+    database.dispose()
+    assert current.get().vector is None
+    database.write(provider.create, provider.New(str(uuid.UUID(int=1)), "host"))
+    assert not database.records_changes
+
+
+def test_missing_right_to_a_table_is_no_outage(tmp_path):
+    """The account is to blame, and asking again does not help."""
+    with databases.make_database("mariadb", tmp_path) as url:
+        database = Database(url)
+        upgrade.upgrade(database)
+        with limited_account(database, on=("traits",)) as limited:
+            other = Database(limited)
+            with pytest.raises(errors.SchemaUnfit, match="no right to a table"):
+                other.read(lambda conn: conn.execute(sa.select(tables.inventories)))
             other.dispose()
         database.dispose()
 

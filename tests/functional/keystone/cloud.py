@@ -123,21 +123,26 @@ def _configure(directory, name, *, lifetime, cached):
     return path
 
 
+def set_up_gunicorn(configuration, port):
+    """Write the settings with which gunicorn serves Keystone; the variables that it needs."""
+    # not as arguments: Keystone takes those of the process, whatever it is, for its own
+    settings = configuration.parent / f"{configuration.stem}.gunicorn.py"
+    settings.write_text(
+        f'bind = "127.0.0.1:{port}"\nworkers = 1\nwsgi_app = "keystone.wsgi.api:application"\n'
+    )
+    return {
+        "HOME": str(configuration.parent),
+        "OS_KEYSTONE_CONFIG_FILES": str(configuration),
+        "GUNICORN_CMD_ARGS": f"--config {settings}",
+    }
+
+
 @contextlib.contextmanager
 def serving(binaries, configuration, port):
     """Keystone under gunicorn, with this configuration."""
     directory = configuration.parent
     log = directory / f"{configuration.stem}.log"
-    # not as arguments: Keystone takes those of the process, whatever it is, for its own
-    settings = directory / f"{configuration.stem}.gunicorn.py"
-    settings.write_text(
-        f'bind = "127.0.0.1:{port}"\nworkers = 1\nwsgi_app = "keystone.wsgi.api:application"\n'
-    )
-    environment = servers.make_environment(
-        HOME=str(directory),
-        OS_KEYSTONE_CONFIG_FILES=str(configuration),
-        GUNICORN_CMD_ARGS=f"--config {settings}",
-    )
+    environment = servers.make_environment(**set_up_gunicorn(configuration, port))
     with log.open("w") as output:
         process = subprocess.Popen(
             [binaries / "gunicorn"],
@@ -196,13 +201,29 @@ def add_service(keystone, name):
         keystone.call("PUT", f"/projects/{made}/users/{account}/roles/{role_id}")
 
 
-def register(keystone, url):
-    """Put the placement service at this URL into the catalog; the id of the service."""
-    service = {"service": {"type": "placement", "name": "placement"}}
+def register(keystone, url, name="placement"):
+    """Put the service of this type at this URL into the catalog; the id of the service."""
+    service = {"service": {"type": name, "name": name}}
     made = keystone.call("POST", "/services", service)["service"]["id"]
     endpoint = {"service_id": made, "interface": "public", "region_id": "RegionOne", "url": url}
     keystone.call("POST", "/endpoints", {"endpoint": endpoint})
     return made
+
+
+LOGIN = """\
+www_authenticate_uri = {url}
+auth_url = {url}
+auth_type = password
+username = {user}
+password = {password}
+project_name = {project}
+user_domain_id = default
+project_domain_id = default"""
+
+
+def format_login(keystone, user="service", project="blue"):
+    """The lines of a section in which keystoneauth and keystonemiddleware find how to log in."""
+    return LOGIN.format(url=keystone.url, user=user, password=PASSWORD, project=project)
 
 
 def write_placement_conf(path: pathlib.Path, keystone, *, enforce_new_defaults):
@@ -213,14 +234,7 @@ def write_placement_conf(path: pathlib.Path, keystone, *, enforce_new_defaults):
 connection = sqlite:///{path.parent}/placement.db
 sync_on_startup = true
 [keystone_authtoken]
-www_authenticate_uri = {keystone.url}
-auth_url = {keystone.url}
-auth_type = password
-username = service
-password = {PASSWORD}
-project_name = blue
-user_domain_id = default
-project_domain_id = default
+{format_login(keystone)}
 token_cache_time = -1
 [oslo_policy]
 enforce_new_defaults = {enforce_new_defaults}

@@ -3,6 +3,7 @@
 
 import collections
 import contextlib
+import datetime
 import functools
 import json
 
@@ -38,7 +39,6 @@ SERVICE = {
     "disabled": False,
     "forced_down": False,
     "version": 74,
-    "last_seen_up": NOW,
     "created_at": NOW,
     "deleted": 0,
 }
@@ -62,11 +62,35 @@ FLAVOR = {
     "deleted_at": None,
     "deleted": False,
 }
+#: fields of a requested instance that nova shows and that are not set
+UNSET = (
+    *("host", "node", "launched_on", "availability_zone", "key_name", "image_ref", "access_ip_v4"),
+    *("access_ip_v6", "display_description", "user_data", "updated_at", "kernel_id", "ramdisk_id"),
+    *("root_device_name", "config_drive", "reservation_id", "launched_at", "terminated_at", "progress"),
+    *("power_state", "trusted_certs"),
+)
 KVM, IRONIC = "QEMU", "ironic"
 #: by dialect, how its driver names parameters
 STYLES = {"sqlite": "named", "mysql": "pyformat", "mariadb": "pyformat"}
+#: what nova has of an instance on no host: a row in a cell, a build request, a mapping to the cell
+TRACES = {
+    "building in its cell": (True, False, True),
+    "requested": (False, True, False),
+    "requested, with a row": (True, True, False),
+    "in a cell and mapped to none": (True, False, False),
+    "mapped to no cell": (False, False, False),
+    "in no cell": (False, False, True),
+}
+#: those that nova's API finds, so that it deletes them
+FOUND_BY_NOVA = tuple(TRACES)[:3]
 #: tables whose rows others refer to by their id, which is therefore needed at once
 WITH_ID = ("aggregates", "flavors")
+
+
+def tell_time(ago=0):
+    """The time so many seconds ago, as nova's databases have it."""
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ago)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def add_flavor(cloud, name, sizes=None, **extra_specs):
@@ -84,13 +108,17 @@ def add_flavor(cloud, name, sizes=None, **extra_specs):
 
 def embed_flavor(**fields):
     """The flavor column of instance_extra."""
-    flavor = {
-        "nova_object.name": "Flavor",
+    return json.dumps({"cur": make_object("Flavor", "1.2", {**FLAVOR, **fields}), "old": None, "new": None})
+
+
+def make_object(name, version, fields):
+    """An object of nova, as it is in columns of JSON."""
+    return {
+        "nova_object.name": name,
         "nova_object.namespace": "nova",
-        "nova_object.version": "1.2",
-        "nova_object.data": {**FLAVOR, **fields},
+        "nova_object.version": version,
+        "nova_object.data": fields,
     }
-    return json.dumps({"cur": flavor, "old": None, "new": None})
 
 
 @functools.cache
@@ -158,11 +186,14 @@ class Cloud:
         with self._transaction(database) as connection:
             connection.execute(sa.text(statement) if isinstance(statement, str) else statement, values)
 
-    def add_host(self, host, cell="cell1", nodes=None, hypervisor_type=KVM, mapped=True, **columns):
+    def add_host(
+        self, host, cell="cell1", nodes=None, hypervisor_type=KVM, mapped=True, is_up=True, **columns
+    ):
         """A host with its compute nodes, of its own name unless others are given; their UUIDs, by name."""
         if mapped:
             self.insert("api", "host_mappings", host=host, cell_id=list(self.cells).index(cell) + 1)
-        self.insert(cell, "services", host=host, uuid=new_uuid(), **SERVICE)
+        seen = tell_time() if is_up else NOW
+        self.insert(cell, "services", host=host, uuid=new_uuid(), last_seen_up=seen, **SERVICE)
         uuids = {}
         for name in nodes or [host]:
             uuids[name] = new_uuid()
@@ -180,6 +211,11 @@ class Cloud:
         for key, value in metadata.items():
             self.insert("api", "aggregate_metadata", aggregate_id=aggregate_id, key=key, value=value)
         return self.aggregates[name]
+
+    def stop(self, host, cell="cell1"):
+        """Let nova-compute of a host be down."""
+        statement = "UPDATE services SET last_seen_up = :seen WHERE host = :host"
+        self.update(cell, statement, seen=tell_time(ago=3600), host=host)
 
     def join(self, aggregate, host):
         """Add a host to an aggregate."""
@@ -201,7 +237,8 @@ class Cloud:
             "user_id": USER,
             "vm_state": "active",
             "image_ref": "" if volume else new_uuid(),
-            "created_at": NOW,
+            "created_at": tell_time(),
+            "updated_at": tell_time(),
             "deleted": 0,
             "hidden": False,
             "launch_index": 0,
@@ -246,6 +283,49 @@ class Cloud:
         )
         return uuid
 
+    def add_traces(self, kind, ago):
+        """What nova has of an instance that it began to build so many seconds ago; its UUID."""
+        has_row, has_request, is_mapped = TRACES[kind]
+        times = dict.fromkeys(("created_at", "updated_at"), tell_time(ago))
+        uuid = self.add_instance(vm_state="building", task_state="scheduling", **times)
+        cell = 2 if is_mapped else None
+        statement = "UPDATE instance_mappings SET cell_id = :cell, created_at = :ago, updated_at = :ago"
+        statement += " WHERE instance_uuid = :uuid"
+        self.update("api", statement, cell=cell, ago=tell_time(ago), uuid=uuid)
+        if not has_row:
+            self.update("cell1", "DELETE FROM instances WHERE uuid = :uuid", uuid=uuid)
+        if has_request:
+            self.request_build(uuid, ago)
+        return uuid
+
+    def request_build(self, uuid, ago=0):
+        """The request to build an instance, which nova deletes when the instance is in its cell."""
+        instance = {
+            **dict.fromkeys(UNSET),
+            "uuid": uuid,
+            "project_id": PROJECT,
+            "user_id": USER,
+            "display_name": uuid,
+            "hostname": uuid,
+            "vm_state": "building",
+            "task_state": "scheduling",
+            **dict.fromkeys(("auto_disk_config", "hidden", "locked", "disable_terminate"), False),
+            "launch_index": 0,
+            "metadata": {},
+            "system_metadata": {},
+            "flavor": make_object("Flavor", "1.2", FLAVOR),
+            "created_at": f"{tell_time(ago)[:19].replace(' ', 'T')}Z",
+        }
+        self.insert(
+            "api",
+            "build_requests",
+            instance_uuid=uuid,
+            project_id=PROJECT,
+            created_at=tell_time(ago),
+            instance=json.dumps(make_object("Instance", "2.8", instance)),
+            block_device_mappings=json.dumps(make_object("BlockDeviceMappingList", "1.18", {"objects": []})),
+        )
+
     def add_migration(self, instance, source, dest, cell="cell1", status="migrating", **columns):
         """A move of an instance; its UUID."""
         uuid = new_uuid()
@@ -261,7 +341,10 @@ class Cloud:
             dest_node=dest,
             deleted=0,
             created_at=NOW,
-            migration_type="live-migration",
-            **columns,
+            **{"migration_type": "live-migration", **columns},
         )
         return uuid
+
+    def evacuate(self, instance, source, dest, cell="cell1"):
+        """The evacuation of an instance, whose source was not up since; its UUID."""
+        return self.add_migration(instance, source, dest, cell, "done", migration_type="evacuation")

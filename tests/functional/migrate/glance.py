@@ -50,9 +50,18 @@ filesystem_store_datadir = {directory}/images
 filesystem_store_datadir = {directory}/tasks
 [os_glance_staging_store]
 filesystem_store_datadir = {directory}/staging
-[paste_deploy]
-config_file = {directory}/glance-api-paste.ini
 """
+
+
+def configure(directory, binaries, more):
+    """Write glance-api.conf, with more sections, and make the empty database and the directories."""
+    for name in ("images", "tasks", "staging"):
+        (directory / name).mkdir(parents=True)
+    configuration = directory / "glance-api.conf"
+    configuration.write_text(CONFIGURATION.format(directory=directory) + more)
+    manage = [binaries / "glance-manage", "--config-file", configuration, "db", "sync"]
+    environment = servers.make_environment()
+    subprocess.run(manage, env=environment, check=True, capture_output=True, timeout=120)
 
 
 @contextlib.contextmanager
@@ -62,14 +71,10 @@ def serving_real_glance(directory):
         binaries = environments.make("glance", REQUIREMENTS)
     except environments.NotInstallable as error:
         databases.skip_or_fail(f"glance cannot be installed: {error}")
-    for name in ("images", "tasks", "staging"):
-        (directory / name).mkdir(parents=True)
-    (directory / "glance-api-paste.ini").write_text(PASTE)
-    configuration = directory / "glance-api.conf"
-    configuration.write_text(CONFIGURATION.format(directory=directory))
     environment = servers.make_environment(OS_GLANCE_CONFIG_DIR=str(directory))
-    manage = [binaries / "glance-manage", "--config-file", configuration, "db", "sync"]
-    subprocess.run(manage, env=environment, check=True, capture_output=True, timeout=120)
+    paste = directory / "paste.ini"
+    configure(directory, binaries, f"[paste_deploy]\nconfig_file = {paste}\n")
+    paste.write_text(PASTE)
     process = subprocess.Popen(
         [binaries / "python", "-P", PROGRAM],
         cwd=directory,

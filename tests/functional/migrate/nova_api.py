@@ -52,6 +52,8 @@ def main():
     server = wsgiref.simple_server.make_server("127.0.0.1", 0, serve, Server, Handler)
     url = f"http://127.0.0.1:{server.server_port}"
     os.environ["OS_NEUTRON__ENDPOINT_OVERRIDE"] = f"{url}/network"
+    # of which nova writes URLs of images into notifications
+    os.environ["OS_GLANCE__ENDPOINT_OVERRIDE"] = f"{url}/image"
     sys.argv[1:] = []
     # makes the application with the configuration that the environment names
     from nova.wsgi.osapi_compute import application

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_databases as nova
-from tests.functional.migrate.cloud import NOW, PROJECT, Cloud
+from tests.functional.migrate.cloud import NOW, PROJECT, Cloud, tell_time
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import give, hold_all, provide
 
@@ -36,6 +36,7 @@ class Host:
     cell: str
     node: str
     disk: str
+    is_up: bool
 
     def claim(self):
         """What an instance holds here."""
@@ -81,13 +82,14 @@ class RandomCloud:
         return uuid
 
     def _add_host(self, name, cell, shared):
-        (node,) = self.cloud.add_host(name, cell).values()
+        is_up = self.chance.random() < 0.7
+        (node,) = self.cloud.add_host(name, cell, is_up=is_up).values()
         if self.chance.random() < 0.5:
             provide(self.client, [(name, node, LARGE, (), ())])
-            self.hosts.append(Host(name, cell, node, node))
+            self.hosts.append(Host(name, cell, node, node, is_up))
         else:
             provide(self.client, [(name, node, {key: LARGE[key] for key in SIZES}, (), [shared])])
-            self.hosts.append(Host(name, cell, node, shared))
+            self.hosts.append(Host(name, cell, node, shared, is_up))
 
     def _other(self, host):
         """Another host of the same cell."""
@@ -120,11 +122,15 @@ class RandomCloud:
             self.living[uuid] = host.claim()
 
     def state_building(self, host):
-        """One that is scheduled and in no cell, and one that is in its cell and on no host."""
+        """One that is scheduled and in no cell, and some that are in their cell and on no host."""
         request = new_uuid()
-        self.cloud.insert("api", "build_requests", instance_uuid=request, project_id=PROJECT, created_at=NOW)
+        columns = {"project_id": PROJECT, "created_at": tell_time()}
+        self.cloud.insert("api", "build_requests", instance_uuid=request, **columns)
         self.living[request] = host.claim()
-        self.living[self.cloud.add_instance(None, host.cell, vm_state="building")] = host.claim()
+        for columns in ({"vm_state": "building"}, {"vm_state": "building", "updated_at": NOW}):
+            self.living[self.cloud.add_instance(None, host.cell, **columns)] = host.claim()
+        unshelved = {"vm_state": "shelved_offloaded", "task_state": "unshelving", "updated_at": NOW}
+        self.living[self.cloud.add_instance(None, host.cell, **unshelved)] = host.claim()
 
     def state_moving(self, host):
         """A live migration or resize that is under way, and a resize that awaits its confirmation."""
@@ -148,11 +154,12 @@ class RandomCloud:
         self.cloud.insert(target.cell, "migrations", uuid=move, instance_uuid=uuid, deleted=0, **columns)
 
     def state_evacuated(self, host):
-        """The source is down still."""
+        """The source is up again and was not restarted, so that it has the guest still; or it is down."""
         target = self._other(host)
         uuid = self._instance(target)
         self._move(uuid, host, target, "done")
-        self.living[uuid] = host.claim() | target.claim()
+        self.living[uuid] = target.claim()
+        (self.living if host.is_up else self.dead)[uuid][host.node] = host.claim()[host.node]
 
     def state_of_other_services(self, host):
         """Consumers of another type on the host, and without one on what is not nova's."""
@@ -191,6 +198,11 @@ class RandomCloud:
         self.dead[self._type(self.cloud.add_instance(host.name, host.cell, deleted=77))] = host.claim()
         self.dead[self._type(self.cloud.add_instance(None, "cell0", vm_state="error"))] = host.claim()
         self.dead[self._type(new_uuid())] = host.claim()
+
+    def state_on_no_host(self, host):
+        """Nova did not give back what it had claimed when a build or an offloading failed."""
+        for vm_state in ("error", "shelved_offloaded"):
+            self.dead[self._type(self.cloud.add_instance(None, host.cell, vm_state=vm_state))] = host.claim()
 
     def find_lost(self):
         """The living claims that are not there any more."""

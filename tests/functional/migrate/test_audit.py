@@ -5,12 +5,55 @@ import pytest
 
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_databases as nova
-from tests.functional.migrate.cloud import PROJECT
+from tests.functional.migrate.cloud import FOUND_BY_NOVA, PROJECT, TRACES, tell_time
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
+from tests.functional.migrate.placement import CLAIM, SIZES, all_held, give, held_by, hold
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+STATUS = "COMPUTE_STATUS_DISABLED"
+#: instances that hold something of h1, by what nova has of them: the columns, whether `nova-manage` names
+#: them, and what ours does: names them ("stuck"), removes what they hold ("orphaned"), or neither ("live")
+OLD = dict.fromkeys(("created_at", "updated_at"), tell_time(ago=2 * 3600))
+STATES = {
+    "active": ({"host": "h1"}, False, "live"),
+    "in a task": ({"host": "h1", "task_state": "rebooting", **OLD}, False, "live"),
+    "in error": ({"host": "h1", "vm_state": "error", **OLD}, False, "live"),
+    "paused": ({"host": "h1", "vm_state": "paused"}, False, "live"),
+    "suspended": ({"host": "h1", "vm_state": "suspended"}, False, "live"),
+    "stopped": ({"host": "h1", "vm_state": "stopped"}, False, "live"),
+    "rescued": ({"host": "h1", "vm_state": "rescued"}, False, "live"),
+    "resized": ({"host": "h1", "vm_state": "resized"}, False, "live"),
+    "shelved": ({"host": "h1", "vm_state": "shelved"}, False, "live"),
+    "soft-deleted": ({"host": "h1", "vm_state": "soft-delete"}, False, "live"),
+    "being spawned": ({"host": "h1", "vm_state": "building", "task_state": "spawning"}, False, "live"),
+    "being unshelved on its host": (
+        {"host": "h1", "vm_state": "shelved_offloaded", "task_state": "spawning"},
+        False,
+        "live",
+    ),
+    # what nova's resource tracker does not count any more
+    "being offloaded": ({"host": "h1", "vm_state": "shelved_offloaded"}, False, "orphaned"),
+    "being scheduled": ({"vm_state": "building", "task_state": "scheduling"}, True, "live"),
+    "taken up by nova-compute": ({"vm_state": "building"}, True, "live"),
+    "being unshelved": ({"vm_state": "shelved_offloaded", "task_state": "unshelving"}, True, "live"),
+    "in error and a task": ({"vm_state": "error", "task_state": "deleting"}, True, "live"),
+    "scheduled long ago": ({"vm_state": "building", "task_state": "scheduling", **OLD}, True, "stuck"),
+    "taken up long ago": ({"vm_state": "building", **OLD}, True, "stuck"),
+    "unshelved long ago": (
+        {"vm_state": "shelved_offloaded", "task_state": "unshelving", **OLD},
+        True,
+        "stuck",
+    ),
+    "deleted long ago": ({"vm_state": "error", "task_state": "deleting", **OLD}, True, "stuck"),
+    "in no state": ({"vm_state": None, **OLD}, True, "stuck"),
+    "in error on no host": ({"vm_state": "error"}, True, "orphaned"),
+    "offloaded": ({"vm_state": "shelved_offloaded"}, True, "orphaned"),
+    "active on no host": ({"vm_state": "active"}, True, "orphaned"),
+    "buried": ({"vm_state": "error", "cell": "cell0"}, True, "orphaned"),
+    "deleted": ({"host": "h1", "deleted": 7}, True, "orphaned"),
+}
 
 
 @pytest.fixture
@@ -40,6 +83,114 @@ def test_audit_finds_what_nova_manage_finds(orphaned, client, migrate, migrate_j
     assert held_by(client, orphaned["lost"]) == {}
     assert held_by(client, orphaned["double"]) == {orphaned["h1"]: CLAIM}
     assert held_by(client, orphaned["good"]) == {orphaned["h1"]: CLAIM}
+
+
+@pytest.fixture
+def in_states(cloud, client, add_host):
+    """Instances in every state, each with allocations of h1; their UUIDs by state."""
+    node = add_host("h1")
+    made = {state: cloud.add_instance(**columns) for state, (columns, _, _) in STATES.items()}
+    for uuid in made.values():
+        hold(client, uuid, {node: CLAIM})
+    return made
+
+
+def test_every_state_of_an_instance_is_judged(in_states, client, migrate, migrate_json, nova_conf):
+    """Claims of instances on no host are found as nova-manage finds them; those that may live are kept."""
+    theirs = nova.manage(nova_conf, "placement", "audit", "--verbose").stdout
+    named = {state for state, uuid in in_states.items() if uuid in theirs}
+    assert named == {state for state, (_, is_named, _) in STATES.items() if is_named}
+    document, status = migrate_json("audit")
+    orphaned = {row["uuid"] for row in document["rows"]}
+    stuck = {each["subject"] for each in document["findings"] if each["trouble"] == "stuck"}
+    verdicts = {
+        state: "orphaned" if uuid in orphaned else "stuck" if f"instance {uuid}" in stuck else "live"
+        for state, uuid in in_states.items()
+    }
+    assert verdicts == {state: verdict for state, (_, _, verdict) in STATES.items()}
+    assert status == 3
+    assert migrate("audit", "--delete", "--max-removals", "50").returncode == 3
+    assert {state for state, uuid in in_states.items() if not held_by(client, uuid)} == {
+        state for state, verdict in verdicts.items() if verdict == "orphaned"
+    }
+
+
+@pytest.mark.parametrize("columns", [{"host": "h2", "node": "h2"}, {"vm_state": "building"}])
+def test_instance_of_two_cells_is_judged_by_both(cloud, client, add_host, migrate, columns):
+    """A row that is left in one cell says nothing while the other cell has the instance."""
+    add_host("h1")
+    node = add_host("h2", "cell2")
+    uuid = cloud.add_instance(vm_state="error")
+    cloud.insert("cell2", "instances", uuid=uuid, deleted=0, hidden=False, **columns)
+    hold(client, uuid, {node: CLAIM})
+    migrate("audit", "--delete")
+    assert held_by(client, uuid) == {node: CLAIM}
+
+
+@pytest.mark.parametrize(("days", "stuck_after"), [(0, 600), (0, 10_000), (20, 3e6), (20, 1e300)])
+def test_build_request_that_nova_left_is_named(
+    cloud, client, add_host, migrate, migrate_json, days, stuck_after
+):
+    """It has no instance in any cell, and holds what the scheduler claimed for it."""
+    node, uuid = add_host("h1"), new_uuid()
+    requested, is_stuck = tell_time(ago=7200 + days * 86400), stuck_after == 600
+    cloud.insert("api", "build_requests", instance_uuid=uuid, project_id=PROJECT, created_at=requested)
+    hold(client, uuid, {node: CLAIM})
+    document, status = migrate_json("audit", *(() if is_stuck else ("--stuck-after", str(stuck_after))))
+    texts = [each["text"] for each in document["findings"]]
+    assert [text.partition(",")[0] for text in texts] == ["it is requested and on no host"] * is_stuck
+    assert status == (3 if is_stuck else 0)
+    migrate("audit", "--delete")
+    assert held_by(client, uuid) == {node: CLAIM}
+
+
+@pytest.mark.parametrize("command", ["audit", "status"])
+@pytest.mark.parametrize("kind", TRACES)
+def test_instance_that_nova_stopped_building_is_named(
+    cloud, client, add_host, migrate, migrate_json, nova_conf, kind, command
+):
+    """It holds what the scheduler claimed, as `nova-manage` says too; the line has what takes that away."""
+    node = add_host("h1")
+    hold(client, good := cloud.add_instance("h1"), {node: CLAIM})
+    hold(client, recent := cloud.add_traces(kind, ago=60), {node: CLAIM})
+    document, status = migrate_json(command)
+    assert (document["findings"], status) == ([], 0)
+    hold(client, late := cloud.add_traces(kind, ago=7200), {node: CLAIM})
+    theirs = nova.manage(nova_conf, "placement", "audit", "--verbose").stdout
+    assert all(uuid in theirs for uuid in (recent, late))
+    document, status = migrate_json(command)
+    ((subject, text),) = [(each["subject"], each["text"]) for each in document["findings"]]
+    assert (subject.partition(" ")[2], status) == (late, 3)
+    assert "resources of h1" in text
+    commands = [f"openstack server delete {late}", f"openstack resource provider allocation delete {late}"]
+    is_found = kind in FOUND_BY_NOVA
+    assert [each in text for each in commands] == [is_found, not is_found]
+    assert migrate("audit", "--delete").returncode == 3
+    assert all_held(client) == {uuid: {node: CLAIM} for uuid in (good, recent, late)}
+
+
+@pytest.mark.parametrize("is_disabled", [True, False])
+@pytest.mark.parametrize("has_trait", [True, False])
+def test_state_of_a_service_and_its_trait_are_compared(
+    cloud, client, add_host, migrate_json, is_disabled, has_trait
+):
+    """The scheduler sees the trait only, and operators the state only."""
+    give(client, add_host("h1"), SIZES, [STATUS] if has_trait else [])
+    cloud.update("cell1", "UPDATE services SET disabled = :disabled", disabled=is_disabled)
+    document, status = migrate_json("audit")
+    found = [(each["subject"], each["trouble"]) for each in document["findings"]]
+    is_wrong = is_disabled is not has_trait
+    assert (found, status) == ([("node h1", "state of the service")] * is_wrong, 3 if is_wrong else 0)
+    if is_wrong:
+        state, verb = ("disabled", "lacks") if is_disabled else ("enabled", "has")
+        assert f"host h1 is {state}, and the provider {verb} {STATUS}" in document["findings"][0]["text"]
+
+
+def test_service_from_before_the_trait_is_not_compared(cloud, add_host, migrate_json):
+    """Until Train nova-compute did not report that it is disabled."""
+    add_host("h1")
+    cloud.update("cell1", "UPDATE services SET disabled = 1, version = 37")
+    assert migrate_json("audit")[1] == 0
 
 
 def test_removal_can_be_undone(orphaned, client, migrate, migrate_json):

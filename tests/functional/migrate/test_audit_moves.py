@@ -5,6 +5,8 @@ import pytest
 
 from osc_placement.migrate.nova.db_source import DatabaseSource
 from osc_placement.model import Inventory
+from tests.functional.migrate import nova_databases as nova
+from tests.functional.migrate.cloud import tell_time
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
 
@@ -83,21 +85,76 @@ def test_failed_migration_of_a_deleted_instance_is_an_orphan(cloud, client, host
     assert (held_by(client, right), held_by(client, moved)) == ({source: CLAIM}, {target: CLAIM})
 
 
-def test_source_of_an_evacuation_is_kept_until_it_is_cleaned_up(cloud, client, hosts, migrate, migrate_json):
-    """Nova-compute there does that when it is up again, and says so in the migration."""
+@pytest.fixture
+def evacuated(cloud, client, hosts):
+    """An instance that was evacuated from h1, which is down, to h2, and holds its claims of both."""
     source, target, _ = hosts
     instance = cloud.add_instance("h2")
-    move = cloud.add_migration(instance, "h1", "h2", status="done")
-    cloud.update("cell1", "UPDATE migrations SET migration_type = 'evacuation'")
+    cloud.evacuate(instance, "h1", "h2")
+    cloud.stop("h1")
     hold(client, instance, {source: CLAIM, target: CLAIM})
-    assert migrate("audit", "--delete").returncode == 0
-    assert held_by(client, instance) == {source: CLAIM, target: CLAIM}
+    return instance
+
+
+@pytest.mark.parametrize("state", ["down", "forced down", "without a service"])
+def test_claims_on_the_source_of_an_evacuation_are_orphans(
+    cloud, client, hosts, evacuated, migrate, migrate_json, nova_conf, state
+):
+    """Nova would free them when nova-compute is started again there, which may never be."""
+    if state == "forced down":
+        statement = "UPDATE services SET forced_down = 1, last_seen_up = :seen WHERE host = 'h1'"
+        cloud.update("cell1", statement, seen=tell_time())
+    if state == "without a service":
+        cloud.update("cell1", "UPDATE services SET deleted = id WHERE host = 'h1'")
     document, status = migrate_json("status")
     assert (document["ready"], status) == (True, 0)
     assert "evacuated from h1 to h2" in document["notes"][0]
-    cloud.update("cell1", "UPDATE migrations SET status = 'completed' WHERE uuid = :u", u=move)
+    document, status = migrate_json("audit")
+    assert ([row["uuid"] for row in document["rows"]], status) == ([evacuated], 3)
+    assert document["rows"][0]["note"] == "orphaned on h1: its instance was evacuated"
+    assert evacuated in nova.manage(nova_conf, "placement", "audit", "--verbose").stdout
     assert migrate("audit", "--delete").returncode == 0
-    assert held_by(client, instance) == {target: CLAIM}
+    assert held_by(client, evacuated) == {hosts[1]: CLAIM}
+    assert nova.manage(nova_conf, "placement", "audit").returncode == 0
+
+
+@pytest.mark.parametrize("state", ["up again", "not yet down", "in a task", "moving", "on an unknown node"])
+def test_claims_of_an_evacuated_instance_are_kept_where_they_may_live(
+    cloud, client, evacuated, migrate, nova_conf, state
+):
+    """A nova-compute that was not restarted has the guest still; what nova is changing is not judged."""
+    kept = held_by(client, evacuated)
+    if state == "up again":
+        cloud.update("cell1", "UPDATE services SET last_seen_up = :seen", seen=tell_time())
+    if state == "not yet down":
+        nova_conf.write_text(nova_conf.read_text() + "[DEFAULT]\nservice_down_time = 7200\n")
+    if state == "in a task":
+        cloud.update("cell1", "UPDATE instances SET task_state = 'rebuilding'")
+    if state == "moving":
+        cloud.add_migration(evacuated, "h2", "h1", status="running")
+    if state == "on an unknown node":
+        cloud.update("cell1", "UPDATE instances SET node = 'other'")
+    done = migrate("audit", "--delete")
+    assert held_by(client, evacuated) == kept
+    assert done.returncode == (0 if state == "moving" else 3)
+    reasons = dict.fromkeys(("up again", "not yet down"), "removes this when it is restarted")
+    reasons["in a task"] = "it is rebuilding"
+    if state in reasons:
+        assert f"instance {evacuated}: it was evacuated from h1, and holds resources of h1" in done.stdout
+        assert reasons[state] in done.stdout
+
+
+def test_evacuated_instance_keeps_shared_storage(cloud, client, hosts, migrate):
+    """What it holds of a provider that both hosts use is of the new host."""
+    source, target, disk = hosts
+    for node in (source, target):
+        give(client, node, {name: SIZES[name] for name in OWN}, aggregates=[disk])
+    instance = cloud.add_instance("h2")
+    cloud.evacuate(instance, "h1", "h2")
+    cloud.stop("h1")
+    hold(client, instance, {source: OWN, target: OWN, disk: DISK})
+    assert migrate("audit", "--delete").returncode == 0
+    assert held_by(client, instance) == {target: OWN, disk: DISK}
 
 
 def test_old_evacuation_keeps_no_allocations_on_other_hosts(cloud, client, hosts, add_host, migrate):
@@ -105,10 +162,59 @@ def test_old_evacuation_keeps_no_allocations_on_other_hosts(cloud, client, hosts
     source, target, _ = hosts
     third = add_host("h3")
     instance = cloud.add_instance("h2")
-    cloud.add_migration(instance, "h1", "h2", status="done")
+    cloud.evacuate(instance, "h1", "h2")
     hold(client, instance, {source: CLAIM, target: CLAIM, third: CLAIM})
-    assert migrate("audit", "--delete").returncode == 0
+    assert migrate("audit", "--delete").returncode == 3
     assert held_by(client, instance) == {source: CLAIM, target: CLAIM}
+
+
+@pytest.mark.parametrize("moment", ["while nova is read", "before the write"])
+def test_claim_that_nova_makes_during_an_audit_is_kept(
+    cloud, client, hosts, migrate, monkeypatch, meanwhile, moment
+):
+    """An offloaded instance with an old claim is unshelved on the same host, in the same amounts."""
+    source, _, _ = hosts
+    instance = cloud.add_instance(None, vm_state="shelved_offloaded")
+    hold(client, instance, {source: CLAIM})
+    iterate = DatabaseSource.iterate_instances
+
+    def unshelve():
+        cloud.update("cell1", "UPDATE instances SET task_state = 'unshelving'")
+        hold(client, instance, {source: CLAIM}, generation=1)
+        monkeypatch.setattr(DatabaseSource, "iterate_instances", iterate)
+
+    def read_and_unshelve(self, cell):
+        yield from iterate(self, cell)
+        unshelve()
+
+    if moment == "before the write":
+        meanwhile(unshelve)
+    else:
+        monkeypatch.setattr(DatabaseSource, "iterate_instances", read_and_unshelve)
+    done = migrate("audit", "--delete")
+    assert held_by(client, instance) == {source: CLAIM}
+    assert (done.returncode, "holds something else" in done.stdout) == (
+        (3, True) if moment == "before the write" else (0, False)
+    )
+
+
+def test_claim_of_a_consumer_that_was_emptied_during_an_audit_is_kept(
+    cloud, client, hosts, add_host, migrate, meanwhile
+):
+    """An instance with a claim on a wrong host moves to a third one, and its generation is 1 again."""
+    _, wrong, _ = hosts
+    third = add_host("h3")
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {wrong: CLAIM})
+
+    def move():
+        client.delete_allocations(instance)
+        hold(client, instance, {third: CLAIM})
+
+    meanwhile(move)
+    done = migrate("audit", "--delete")
+    assert (done.returncode, "holds something else" in done.stdout) == (3, True)
+    assert held_by(client, instance) == {third: CLAIM}
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -270,7 +270,7 @@ def test_broken_flavor_is_reported_with_the_reason(cloud, add_host, migrate, fla
     add_host("h1")
     add_flavor(cloud, "a", **specs)
     document, status = flavors()
-    assert (status, document["rows"]) == (3, [])
+    assert (status, document["rows"]) == (0 if kind == "unused rest of a host" else 3, [])
     ((found, told),) = findings_of(document).values()
     assert (found, text in told) == (kind, True), told
     (line,) = [line for line in migrate("flavors").stdout.splitlines() if line.startswith("flavor a: ")]
@@ -366,9 +366,30 @@ def test_threshold_decides_what_is_reported_as_waste(cloud, add_host, flavors):
     assert flavors("--max-unused", "36")[1] == 0
     document, status = flavors("--max-unused", "35")
     (told,) = findings_of(document).values()
-    assert (status, told[0]) == (3, "unused rest of a host")
+    assert (status, told[0]) == (0, "unused rest of a host")
     assert "leaves 36% of DISK_GB unused where MEMORY_MB and VCPU run out: 32 fit on h1" in told[1]
     assert document["flavors"][0]["unused"] == {"VCPU": 0.0, "MEMORY_MB": 0.0, "DISK_GB": 0.36}
+
+
+def test_unused_rest_is_a_hint_and_no_finding(cloud, add_host, migrate):
+    """It is shown and counted by itself, and a cloud with nothing else is healthy."""
+    add_host("h1")
+    add_flavor(cloud, "a", **{"resources:DISK_GB": "600"})
+    done = migrate("flavors")
+    assert (done.returncode, "flavor a: leaves " in done.stdout) == (0, True)
+    assert done.stdout.endswith(", 0 findings, 1 hint\n")
+    add_flavor(cloud, "b", **{"resources:MEMORY_MB": "99999"})
+    done = migrate("flavors")
+    assert (done.returncode, done.stdout.endswith(", 1 finding, 1 hint\n")) == (3, True)
+
+
+def test_shortage_counts_all_hosts_of_a_kind(cloud, add_host, migrate):
+    """Equal hosts are compared once, and all of them are counted."""
+    for number in range(8):
+        sizes = {**SIZES, "MEMORY_MB": Inventory(60000 + number % 2)}
+        add_host(f"h{number}", inventories=sizes)
+    add_flavor(cloud, "a", **{"resources:MEMORY_MB": "99999"})
+    assert "39998 short on h1, the closest of 8" in " ".join(migrate("flavors").stdout.split())
 
 
 def test_one_flavor_is_compared_alone(cloud, add_host, migrate, flavors):

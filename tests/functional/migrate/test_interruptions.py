@@ -114,7 +114,7 @@ def test_healing_interrupted_at_binding_profiles_is_not_judged(
     done = migrate("heal-allocations", *options)
     assert (done.returncode, held_by(client, uuid)) == (130, {node: CLAIM})
     assert "1 applied" in done.stdout
-    assert "caching scheduler" not in done.stdout
+    assert "holds its allocations" not in done.stdout
 
 
 def test_interrupted_removal_does_not_exit_with_4(cloud, client, add_host, start, stop_writing):
@@ -204,11 +204,11 @@ def test_nova_exit_codes_with_an_unreadable_cell_report_no_absence(cloud, add_ho
     assert migrate_json("audit", "--nova-exit-codes")[1] == 1
 
 
-@pytest.mark.parametrize(("instances", "status"), [(1, 0), (0, 4)])
-def test_dry_run_has_the_exit_codes_of_nova_manage(cloud, add_host, migrate, instances, status):
-    """As with nova-manage, a dry run says whether there is something to heal."""
+@pytest.mark.parametrize("instances", [1, 0])
+def test_dry_run_has_the_exit_code_of_nova_manage(cloud, add_host, migrate, instances):
+    """As with nova-manage, a dry run has healed nothing, whether or not there is something to heal."""
     add_host("h1")
     for _ in range(instances):
         cloud.add_instance("h1")
     done = migrate("heal-allocations", "--dry-run", "--nova-exit-codes", "-f", "json")
-    assert (len(json.loads(done.stdout)["rows"]), done.returncode) == (instances, status)
+    assert (len(json.loads(done.stdout)["rows"]), done.returncode) == (instances, 4)

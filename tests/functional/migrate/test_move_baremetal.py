@@ -500,6 +500,58 @@ def test_killed_runs_are_finished_by_the_next(
         assert inventories_of(client, provider) == {SILVER: RESERVED}
 
 
+@pytest.fixture
+def left_behind(ironic, add_nodes, cloud, client):
+    """Providers of nodes that nova does not have any more, by what is known of each; their UUIDs."""
+    live, kept = ironic.enroll("silver"), ironic.enroll("silver")
+    uuids = {"kept": kept, **{name: new_uuid() for name in ("gone", "held", "purged", "other")}}
+    add_nodes(live, *uuids.values(), uuids={uuid: uuid for uuid in (live, *uuids.values())})
+    for name, uuid in uuids.items():
+        client.set_provider_traits(uuid, ["COMPUTE_NODE"] if name == "purged" else [], 1)
+        if name in ("purged", "other"):
+            cloud.update("cell1", "DELETE FROM compute_nodes WHERE uuid = :uuid", uuid=uuid)
+        cloud.update("cell1", "UPDATE compute_nodes SET deleted = id WHERE uuid = :uuid", uuid=uuid)
+    hold(client, new_uuid(), {uuids["held"]: CLAIM})
+    return uuids
+
+
+def test_providers_of_deleted_nodes_are_named_and_deleted_only_by_name(left_behind, client, migrate_json):
+    """Ironic's nodes, what is held and what nova never had stays; an undo creates the deleted one again."""
+    uuids = left_behind
+    document, status = migrate_json("providers", "--delete")
+    kinds = {each["uuid"]: each["kind"] for each in document["providers"]}
+    assert {name: kinds[uuid] for name, uuid in uuids.items()} == {
+        "kept": "of another service",
+        "gone": "stale",
+        "held": "held",
+        "purged": "unknown",
+        "other": "of another service",
+    }
+    found = {row["subject"].removeprefix("provider "): row["text"] for row in document["findings"]}
+    assert found.keys() == {uuids[name] for name in ("gone", "held", "purged")}
+    for name in ("gone", "purged"):
+        assert f"providers --delete --resource-provider {uuids[name]}" in found[uuids[name]]
+    assert (document["rows"], status) == ([], 3)
+    deleted = []
+    for name in uuids:
+        document, status = migrate_json("providers", "--delete", "--resource-provider", uuids[name])
+        deleted += [row["uuid"] for row in document["rows"]]
+        assert (bool(document["findings"]), status) == ((False, 0) if uuids[name] in deleted else (True, 3))
+    assert deleted == [uuids["gone"], uuids["purged"]]
+    assert set(deleted).isdisjoint(each["uuid"] for each in client.list_providers())
+
+
+def test_providers_of_deleted_nodes_are_unknown_without_ironic(left_behind, client, migrate_json):
+    """Nothing is deleted if Ironic does not answer, because it may have the node."""
+    arguments = ("--delete", "--resource-provider", left_behind["gone"])
+    document, status = migrate_json("--ironic-endpoint", "http://127.0.0.1:1", "providers", *arguments)
+    assert ([each["trouble"] for each in document["findings"]], document["rows"], status) == (
+        ["unknown"],
+        [],
+        4,
+    )
+
+
 def await_whole(client, instance, provider):
     """Read a node again if need be: a request of who was killed may be served between two readings."""
     for _ in range(50):

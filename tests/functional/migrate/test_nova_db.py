@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's facts, as they are read from its real databases."""
 
+from datetime import datetime
+
 import pytest
 import sqlalchemy as sa
 
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.nova import database
 from osc_placement.migrate.nova.db_source import DatabaseSource
-from osc_placement.migrate.nova.facts import Cell, Image
+from osc_placement.migrate.nova.facts import Cell, ComputeService, Image
 from osc_placement.migrate.nova.source import Unreadable
 from tests.functional.migrate import nova_databases as nova
-from tests.functional.migrate.cloud import IRONIC, KVM, NODE, Cloud, embed_flavor
+from tests.functional.migrate.cloud import IRONIC, KVM, NODE, Cloud, embed_flavor, tell_time
 from tests.functional.migrate.nova_databases import new_uuid
 
 #: the revisions with which the migrations of today's nova begin
@@ -83,12 +85,50 @@ def test_deleted_compute_nodes_are_read(cloud, source):
 
 def test_services_are_read_with_their_state(cloud, source):
     """A service that is deleted is none, and neither is one of another kind."""
-    for host in ("on", "off", "gone", "conductor"):
+    for host in ("on", "off", "gone", "conductor", "down", "forced", "old", "oldest", "new"):
         cloud.add_host(host)
     cloud.update("cell1", "UPDATE services SET disabled = 1 WHERE host = 'off'")
     cloud.update("cell1", "UPDATE services SET deleted = id WHERE host = 'gone'")
     cloud.update("cell1", "UPDATE services SET `binary` = 'nova-conductor' WHERE host = 'conductor'")
-    assert source.list_services(cell_named(source, "cell1")) == {"on": False, "off": True}
+    cloud.stop("down")
+    # of all clocks that of nova counts
+    later = tell_time(ago=-3600)
+    cloud.update("cell1", "UPDATE services SET last_seen_up = :later WHERE host = 'off'", later=later)
+    cloud.update("cell1", "UPDATE services SET forced_down = 1 WHERE host = 'forced'")
+    cloud.update("cell1", "UPDATE services SET version = 37 WHERE host = 'old'")
+    cloud.update("cell1", "UPDATE services SET version = NULL WHERE host = 'oldest'")
+    cloud.update("cell1", "UPDATE services SET last_seen_up = NULL, created_at = NULL WHERE host = 'new'")
+    assert source.list_services(cell_named(source, "cell1")) == {
+        "on": ComputeService(is_disabled=False),
+        "off": ComputeService(is_disabled=True),
+        "down": ComputeService(is_disabled=False, is_up=False),
+        "forced": ComputeService(is_disabled=False, is_up=False),
+        "old": ComputeService(is_disabled=False, reports_status=False),
+        "oldest": ComputeService(is_disabled=False, reports_status=False),
+        # what is not known to be down is not
+        "new": ComputeService(is_disabled=False),
+    }
+
+
+def test_no_service_is_down_where_none_is_seen(cloud, source):
+    """All of nova may have been stopped, or the clock here be wrong; one that is forced down is down."""
+    for host in ("h1", "h2", "forced"):
+        cloud.add_host(host)
+        cloud.stop(host)
+    cloud.update("cell1", "UPDATE services SET forced_down = 1 WHERE host = 'forced'")
+    services = source.list_services(cell_named(source, "cell1"))
+    assert {host for host, service in services.items() if service.is_up} == {"h1", "h2"}
+
+
+def test_no_service_is_down_where_none_reports(cloud, source):
+    """Each is told to memcached, and when it was created says nothing."""
+    for host in ("h1", "h2"):
+        cloud.add_host(host)
+    cloud.update("cell1", "UPDATE services SET last_seen_up = NULL, created_at = :now", now=tell_time())
+    cloud.update(
+        "cell1", "UPDATE services SET created_at = :then WHERE host = 'h1'", then=tell_time(ago=3600)
+    )
+    assert all(service.is_up for service in source.list_services(cell_named(source, "cell1")).values())
 
 
 def test_hosts_are_read_with_their_cells(cloud, source):
@@ -186,6 +226,20 @@ def test_instances_come_in_pages(cloud, source, monkeypatch):
     assert [each.uuid for each in source.iterate_instances(cell_named(source, "cell1"))] == uuids
 
 
+def test_time_of_the_last_change_is_read_of_instances_on_no_host(cloud, source):
+    """One that was never changed has the time of its creation."""
+    changed, created = "2026-01-02 03:04:06", "2026-01-02 03:04:05"
+    expected = {
+        cloud.add_instance("h1"): None,
+        cloud.add_instance(created_at=created, updated_at=changed): datetime.fromisoformat(f"{changed}Z"),
+        cloud.add_instance(created_at=created, updated_at=None): datetime.fromisoformat(f"{created}Z"),
+    }
+    instances = source.iterate_instances(cell_named(source, "cell1"))
+    assert {each.uuid: each.changed_at for each in instances} == expected
+    cloud.insert("api", "build_requests", instance_uuid="b", project_id="p", created_at=created)
+    assert source.list_requested_builds() == {"b": datetime.fromisoformat(f"{created}Z")}
+
+
 def test_finished_migrations_are_left_out(cloud, source):
     """A finished resize awaits its confirmation, so it is live; a confirmed one is over."""
     moved = cloud.add_instance("h1")
@@ -235,7 +289,7 @@ def test_oldest_schema_of_nova_manage_can_be_read(tmp_path, nova_databases):
     assert [node.uuid for node in source.list_compute_nodes(cell)] == [nodes["h1"]]
     assert [(each.uuid, each.flavor.vcpus) for each in source.iterate_instances(cell)] == [("i1", 2)]
     assert [each.source_host for each in source.list_migrations(cell)] == ["h1"]
-    assert source.list_requested_builds() == frozenset()
+    assert source.list_requested_builds() == {}
     source.close()
 
 

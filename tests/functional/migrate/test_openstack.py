@@ -9,10 +9,10 @@ import pytest
 from tests.functional.commands.conftest import fork_server  # noqa: F401
 from tests.functional.commands.shell import OpenStack
 from tests.functional.migrate import nova_serving
-from tests.functional.migrate.cloud import add_flavor
+from tests.functional.migrate.cloud import FOUND_BY_NOVA, TRACES, add_flavor
 from tests.functional.migrate.glance import serving_glance
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.placement import CLAIM, held_by, hold
+from tests.functional.migrate.placement import CLAIM, all_held, held_by, hold
 
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
 MIGRATION = ("placement", "migration")
@@ -25,7 +25,11 @@ def openstack(client, nova_conf, server_url, tmp_path, fork_server):  # noqa: F8
     shell = OpenStack(server_url, tmp_path, fork_server)
     with nova_serving.serving(nova_conf.parent) as url, serving_glance() as (_, images):
         environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url, "OS_IMAGE_ENDPOINT_OVERRIDE": images}
-        yield lambda *words: shell.run(*MIGRATION, *words, environment=environment)
+
+        def run(*words, group=MIGRATION):
+            return shell.run(*group, *words, environment=environment)
+
+        yield run
 
 
 def test_list_shows_all_migrations_in_order(openstack):
@@ -80,6 +84,57 @@ def test_run_of_all_migrations_leaves_nothing_to_do(cloud, add_host, client, ope
     client.delete_trait("CUSTOM_TEST_OF_FLAVORS")
 
 
+@pytest.mark.parametrize("kind", FOUND_BY_NOVA)
+def test_instance_that_nova_stopped_building_is_named_until_it_is_deleted(
+    cloud, add_host, client, openstack, kind
+):
+    """Nova's API deletes it with what it holds, as the line says."""
+    hold(client, uuid := cloud.add_traces(kind, ago=7200), {add_host("h1"): CLAIM})
+    result = openstack("check", "audit")
+    command = ("server", "delete", uuid)
+    assert (result.status, " ".join(("openstack", *command)) in result.err) == (3, True)
+    assert openstack(*command, group=()).status == 0
+    assert all_held(client) == {}
+    assert openstack("check", "audit").status == 0
+
+
+@pytest.mark.parametrize("kind", sorted(TRACES.keys() - set(FOUND_BY_NOVA)))
+def test_instance_that_nova_does_not_find_loses_its_allocations_by_hand(
+    cloud, add_host, client, migrate_json, openstack, kind
+):
+    """Nova's API deletes only what its API database leads to."""
+    node = add_host("h1")
+    hold(client, cloud.add_instance("h1"), {node: CLAIM})
+    hold(client, uuid := cloud.add_traces(kind, ago=7200), {node: CLAIM})
+    assert "No Server found" in openstack("server", "delete", uuid, group=()).err
+    ((_, text),) = [(each["subject"], each["text"]) for each in migrate_json("audit")[0]["findings"]]
+    command = ("resource", "provider", "allocation", "delete", uuid)
+    assert " ".join(("openstack", *command)) in text
+    assert openstack(*command, group=()).status == 0
+    assert migrate_json("audit")[1] == 0
+
+
+@pytest.mark.parametrize("kind", [None, "MIGRATION"])
+def test_allocations_of_a_failed_migration_are_moved_as_the_line_says(
+    cloud, add_host, client, migrate_json, openstack, kind
+):
+    """When the audit has removed what is held of the destination; whether they had a type or not."""
+    source, dest = add_host("h1"), add_host("h2")
+    move = cloud.add_migration(instance := cloud.add_instance("h1"), "h1", "h2", status="error")
+    hold(client, instance, {dest: CLAIM}, consumer_type=None)
+    hold(client, move, {source: CLAIM}, consumer_type=kind)
+    ((_, text),) = [
+        (each["subject"], each["text"])
+        for each in migrate_json("audit", "--delete")[0]["findings"]
+        if each["subject"] == f"consumer {move}"
+    ]
+    command = ("resource", "provider", "allocation", "move", move, instance)
+    assert text.endswith(" ".join(("openstack", *command)))
+    done = openstack(*command, group=())
+    assert (done.status, all_held(client)) == (0, {instance: {source: CLAIM}}), done.err
+    assert migrate_json("audit")[1] == 0
+
+
 def test_flavors_are_checked_and_their_names_created(cloud, add_host, client, openstack):
     """What can be created is, and the rest is left alone with the reason on stderr."""
     add_host("h1")
@@ -94,6 +149,17 @@ def test_flavors_are_checked_and_their_names_created(cloud, add_host, client, op
     result = openstack("run", "flavors", "--yes", "-f", "json")
     assert (result.status, [row["result"] for row in result.json]) == (3, ["applied"])
     client.delete_trait("CUSTOM_TEST_OF_FLAVORS")
+
+
+def test_hint_leaves_nothing_to_do(cloud, add_host, openstack):
+    """That a flavor leaves a part of its best host unused is shown, and the check ends with 0."""
+    add_host("h1")
+    add_flavor(cloud, "m1", **{"resources:DISK_GB": "600"})
+    result = openstack("check", "-f", "json")
+    rows = {row["name"]: (row["left_alone"], row["state"]) for row in result.json}
+    assert (rows["flavors"], result.status) == ((0, "done"), 0)
+    assert result.err.startswith("flavor m1: leaves ")
+    assert openstack("run", "flavors", "--yes").status == 0
 
 
 def test_run_needs_confirmation_and_a_known_name(cloud, add_host, client, openstack):

@@ -17,7 +17,7 @@ from tests.functional.commands.shell import OpenStack
 from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate import nova_serving
-from tests.functional.migrate.cloud import PROJECT, USER, Cloud, add_flavor
+from tests.functional.migrate.cloud import PROJECT, USER, Cloud, add_flavor, tell_time
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, all_held, clear, provide
 from tests.functional.servers import make_environment
@@ -203,14 +203,15 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
 def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
     """It shows what it will change; any other answer than yes changes nothing and leaves no run."""
     run = migrate_json("mirror-aggregates")[0]["run"]
-    question = f"Change {HOSTS - UNKNOWN} resource providers? [y/N] "
+    number = HOSTS - UNKNOWN
+    question = f"Change {number} resource providers, removing {2 * number} aggregates? [y/N] "
     lines, status = show(program, "run", "undo", run, answer="n\n")
-    text = "".join(lines)
+    text = " ".join(lines)
     assert (status, question in text, "Nothing was changed: not confirmed" in text) == (1, True, True)
     assert any(line.startswith(f"{HOSTS - UNKNOWN:>9,}  -") for line in lines)
     assert len(migrate_json("run", "list")[0]["runs"]) == 1
     lines, status = show(program, "run", "undo", run, answer="y\n")
-    assert (status, question in "".join(lines), len(lines) <= MOST_LINES) == (0, True, True)
+    assert (status, question in " ".join(lines), len(lines) <= MOST_LINES) == (0, True, True)
     assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == ["undone", "done"]
 
 
@@ -290,6 +291,23 @@ def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):
     whole, _ = show(program, "decommission", name, "--long")
     assert len(whole) > HOSTS
     cloud.update("cell1", "UPDATE instances SET node = host")
+
+
+def test_host_is_freed_after_a_question_that_names_its_provider(hosts, cloud, client, program):
+    """It shows first what is freed and last what is deleted, which any other answer than yes leaves alone."""
+    name = "compute00110"
+    before = all_held(client)
+    cloud.stop(name)
+    cloud.update("cell1", f"UPDATE instances SET deleted = id WHERE host = '{name}'")  # noqa: S608
+    try:
+        lines, status = show(program, "decommission", name, "--free", "--delete", answer="n\n")
+    finally:
+        cloud.update("cell1", f"UPDATE instances SET deleted = 0 WHERE host = '{name}'")  # noqa: S608
+        cloud.update("cell1", "UPDATE services SET last_seen_up = :seen", seen=tell_time())
+    text = "\n".join(lines)
+    assert (status, all_held(client)) == (1, before)
+    assert f"-{name}:" in text
+    assert text.index(f"-{name}:") < text.index("deleted")
 
 
 def test_providers_without_a_compute_node_fit_a_screen(hosts, cloud, client, program):

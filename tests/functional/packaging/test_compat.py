@@ -505,6 +505,7 @@ def test_nothing_starts_beside_openstack_placement(deployment, tmp_path):
         ("placement-manage", "db", "sync"),
         ("placement-status", "upgrade", "check"),
         ("placement-api", "--port", "0"),
+        ("placement-nova-manage", "placement", "audit"),
     ):
         done = deployment.run(program, *arguments, **other)
         assert done.returncode not in (0, 2)

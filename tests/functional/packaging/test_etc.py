@@ -3,6 +3,7 @@
 
 import ast
 import configparser
+import contextlib
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -23,9 +25,10 @@ from osc_placement.server import conf as configuration
 from osc_placement.server.main import make_parser as make_server_parser
 from tests.functional import containers, servers
 from tests.functional.packaging.conftest import ROOT
+from tests.functional.server.test_restart import Burst
 
 ETC = ROOT / "etc"
-UNITS = sorted((ETC / "systemd").glob("*.service"))
+UNITS = sorted((ETC / "systemd").glob("*.[so]*"))
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.20"}
 
 
@@ -93,14 +96,12 @@ def test_systemd_accepts_the_units(path, tmp_path):
     """`systemd-analyze verify` finds nothing to say, with the programs where they are here."""
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is not installed")
-    text = path.read_text().replace("/usr/local/bin/", f"{pathlib.Path(sys.executable).parent}/")
-    # the account is the operator's to make
-    text = re.sub("^User=.*$", "User=root", text, flags=re.MULTILINE)
+    for each in UNITS:
+        text = each.read_text().replace("/usr/local/bin/", f"{pathlib.Path(sys.executable).parent}/")
+        # the account is the operator's to make
+        text = re.sub("^User=.*$", "User=root", text, flags=re.MULTILINE)
+        (tmp_path / each.name).write_text(text)
     unit = tmp_path / path.name
-    unit.write_text(text)
-    others = [tmp_path / other.name for other in UNITS if other != path]
-    for other in others:
-        other.write_text("[Service]\nExecStart=/bin/true\n")
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
     )
@@ -126,7 +127,7 @@ def test_deploying_page_installs_the_program_of_the_unit():
         (
             "placement-server",
             make_server_parser,
-            {"config_file": ["/etc/placement/placement.conf"], "port": 8778, "workers": 4},
+            {"config_file": ["/etc/placement/placement.conf"], "host": None, "port": None, "workers": 4},
         ),
         (
             "placement-mirror",
@@ -148,8 +149,6 @@ def list_server_arguments(directory):
     unit = read_unit(ETC / "systemd" / "placement-server.service")
     _, action, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert action == "serve"
-    port = arguments.index("--port")
-    del arguments[port : port + 2]
     return [
         argument.replace("/etc/placement/placement.conf", str(directory / "placement.conf"))
         for argument in arguments
@@ -169,7 +168,12 @@ def test_command_of_the_server_unit_starts_reloads_and_stops(tmp_path):
     write_conf(tmp_path)
     unit = read_unit(ETC / "systemd" / "placement-server.service")["Service"]
     assert unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
-    with servers.running(tmp_path, *list_server_arguments(tmp_path)) as server:
+    host, port = read_unit(ETC / "systemd" / "placement-server.socket")["Socket"]["ListenStream"].split(":")
+    assert port == "8778"
+    with (
+        socket.create_server((host, 0)) as listener,
+        servers.running(tmp_path, *list_server_arguments(tmp_path), listener=listener) as server,
+    ):
         assert server.facts.endswith(f"noauth2, {4} workers")
         server.process.send_signal(signal.SIGHUP)
         check_service(server.url)
@@ -233,6 +237,72 @@ def test_wsgi_container_serves_and_stops_gracefully(name, tmp_path):
         assert answer.split(b" ")[1] == b"200", answer
         process.wait(40)
     assert "Traceback" not in (tmp_path / "container.log").read_text()
+
+
+@contextlib.contextmanager
+def haproxy(directory, ports):
+    """HAProxy with etc/'s file, before two servers; its URL, and a function that sends a command to it."""
+    if not (program := shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")):
+        pytest.skip("haproxy is not installed")
+    text = (ETC / "haproxy" / "placement.cfg").read_text()
+    port = containers.find_free_port()
+    # the path of a Unix socket is short
+    with tempfile.TemporaryDirectory() as short:
+        admin = f"{short}/admin.sock"
+        for there, here in (
+            ("/run/haproxy/admin.sock", admin),
+            *(
+                (f"127.0.0.1:{one}", f"127.0.0.1:{two}")
+                for one, two in zip((8778, 8781, 8782), (port, *ports), strict=True)
+            ),
+        ):
+            assert there in text, there
+            text = text.replace(there, here)
+        path = directory / "haproxy.cfg"
+        path.write_text(text)
+
+        def say(command):
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.connect(admin)
+                sock.sendall(f"{command}\n".encode())
+                return b"".join(iter(lambda: sock.recv(1 << 16), b"")).decode()
+
+        with containers.running([program, "-f", path], directory, servers.make_environment(), port):
+            yield f"http://127.0.0.1:{port}", say
+
+
+def test_no_client_notices_that_servers_behind_haproxy_are_restarted_in_turn(tmp_path):
+    """With the commands of the page on operations, before and after each restart."""
+    page = (ROOT / "doc/source/admin/operations.rst").read_text()
+    drain, ready, show = re.findall(r'\$ echo "(.*)" \| socat stdio /run/haproxy/admin.sock', page)
+    ports = [containers.find_free_port() for _ in range(2)]
+    options = [("--database", f"sqlite:///{tmp_path}/placement.db", "--port", port) for port in ports]
+    with contextlib.ExitStack() as opened:
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+        one, two = (
+            opened.enter_context(servers.launched(tmp_path / name, *option))
+            for name, option in zip(("one", "two"), options, strict=True)
+        )
+        url, say = opened.enter_context(haproxy(tmp_path, ports))
+        clients = Burst(url)
+        try:
+            time.sleep(1)
+            for name, server, option in (("one", one, options[0]), ("two", two, options[1])):
+                say(drain.replace("one", name))
+                assert server.stop() == 0
+                time.sleep(1)
+                opened.enter_context(servers.launched(tmp_path / name, *option))
+                say(ready.replace("one", name))
+                for _ in range(servers.PATIENCE):
+                    (state,) = re.findall(f"(?m)^placement,{name},.*$", say(show))
+                    if ",UP," in state:
+                        break
+                    time.sleep(1)
+                assert ",UP," in state
+        finally:
+            clients.stop()
+        clients.check(tmp_path / "placement.db")
 
 
 NGINX = ETC / "nginx" / "placement.conf"

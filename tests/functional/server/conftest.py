@@ -12,34 +12,48 @@ from tests import databases
 
 
 class Hanging:
-    """A way to a database server that passes everything on, until it is told to keep it."""
+    """A way to a database server that passes everything on, until it is told to keep or refuse it."""
 
     def __init__(self, server):
         """Listen."""
         self._server = server
         self._open = threading.Event()
         self._open.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = 0
+        self._ends = []
+        self._listen()
+
+    def _listen(self):
+        self._listener = socket.create_server(("127.0.0.1", self.port))
         self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def hang(self):
         """Keep from now on what comes."""
         self._open.clear()
 
     def go_on(self):
-        """Pass on what was kept."""
+        """Pass on what was kept, and take connections again."""
         self._open.set()
+        if self._listener.fileno() < 0:
+            self._listen()
 
     def close(self):
-        """Take no more connections."""
+        """End all connections and take no more of them, as a server does that is stopped."""
+        with contextlib.suppress(OSError):
+            # wakes the thread that accepts
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        while self._ends:
+            with contextlib.suppress(OSError):
+                self._ends.pop().shutdown(socket.SHUT_RDWR)
 
-    def _accept(self):
+    def _accept(self, listener):
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
+                client, _ = listener.accept()
                 server = socket.create_connection(self._server)
+                self._ends += [client, server]
                 for one, other in ((client, server), (server, client)):
                     threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
 

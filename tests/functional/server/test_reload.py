@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import sqlite3
@@ -11,6 +12,7 @@ import time
 import pytest
 import requests
 
+from benchmarks import processes
 from tests.functional import containers, servers
 
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
@@ -74,6 +76,48 @@ def test_hangup_reads_policy_and_log_levels_again(way, tmp_path):
         await_(lambda: all(get(url, headers=READER) == 200 for _ in range(10)), "the new rule")
         await_(lambda: get(url) == 403 and '"GET /traits" status: 403' in log.read_text(), "a log line")
         assert process.poll() is None
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_server_that_stops_refuses_new_connections(number, workers, tmp_path):
+    """They do not wait for the requests that are under way; those that were there before are served."""
+    with servers.running(tmp_path, "--workers", workers) as server, contextlib.ExitStack() as opened:
+        host, port = server.url.removeprefix("http://").split(":")
+        address = host, int(port)
+
+        def connect():
+            return opened.enter_context(socket.create_connection(address, servers.PATIENCE))
+
+        held = [connect() for _ in range(6)]
+        for client in held:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: placement\r\n")
+        # they wait in the system, as a worker is stopped
+        time.sleep(0.5)
+        for pid in processes.find_children(server.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        waiting = [connect() for _ in range(20)]
+        server.process.send_signal(number)
+        time.sleep(0.3)
+        for pid in processes.find_children(server.process.pid):
+            os.kill(pid, signal.SIGCONT)
+        await_(lambda: is_refused(address), "the end of the listener")
+        for client in waiting:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: placement\r\n\r\n")
+        for client in held:
+            client.sendall(b"\r\n")
+        for client in (*waiting, *held):
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+        assert server.process.wait(servers.PATIENCE) == 0
+
+
+def is_refused(address):
+    """Whether nobody listens there."""
+    try:
+        socket.create_connection(address, 1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=lambda number: number.name)

@@ -340,6 +340,41 @@ def test_schema_with_an_unknown_revision_is_served(tmp_path):
         assert fetch(f"{server.url}/resource_providers")[0] == 200
 
 
+def test_restarts_leave_no_more_slots_than_there_are_connections(tmp_path):
+    """A worker that ends gives its slot to the next one, so that checks read no more rows after restarts."""
+    for number in range(3):
+        with servers.running(tmp_path, "--database", "sqlite:///placement.db", "--workers", "1") as server:
+            fetch(f"{server.url}/resource_providers", "POST", {"name": f"host{number}"})
+    with contextlib.closing(sqlite3.connect(tmp_path / "placement.db")) as connection:
+        rows = connection.execute("SELECT changed_at FROM oscp_writers").fetchall()
+    assert rows == [(0,)]
+
+
+def test_edit_by_sql_is_seen_after_a_refresh(tmp_path):
+    """By every worker, with its next request; a database in which nobody records changes needs none."""
+    url = "sqlite:///placement.db"
+    with servers.running(tmp_path, "--database", url, "--workers", "2") as server:
+        for number in range(3):
+            fetch(f"{server.url}/resource_providers", "POST", {"name": f"host{number}"})
+        found = [fetch(f"{server.url}/resource_providers?name=host1") for _ in range(20)]
+        assert all(len(document["resource_providers"]) == 1 for _, document in found)
+        with contextlib.closing(sqlite3.connect(tmp_path / "placement.db")) as connection:
+            connection.execute("UPDATE resource_providers SET name = 'renamed' WHERE name = 'host1'")
+            connection.commit()
+        assert run(tmp_path, "db", "refresh", "--database", url).stderr == ""
+        names = [
+            {each["name"] for each in fetch(f"{server.url}/resource_providers")[1]["resource_providers"]}
+            for _ in range(20)
+        ]
+        assert all(each == {"host0", "renamed", "host2"} for each in names)
+    with contextlib.closing(sqlite3.connect(tmp_path / "placement.db")) as connection:
+        connection.execute("DROP TABLE oscp_writers")
+    assert refuse(tmp_path, "db", "refresh", "--database", url) == (
+        "There is nothing to do: without the tables of our own, which 'placement-server db sync' makes, "
+        "servers read the database anew with each request"
+    )
+
+
 def test_options_without_effect_are_logged_once(tmp_path):
     """What a placement.conf sets in vain is named in one line of the log."""
     conf = tmp_path / "placement.conf"
@@ -391,7 +426,10 @@ def test_port_in_use_is_a_one_line_error(tmp_path):
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("sqlite:////nonexistent/p.db", "Cannot use the database .*: unable to open database file"),
+        (
+            "sqlite:////nonexistent/p.db",
+            "Cannot use the database .*: unable to open database file: the directory /nonexistent .*",
+        ),
         ("mysql+pymysql://root:secret@127.0.0.1:1/x", r"Cannot use the database .*Connection refused.*"),
         ("postgresql+psycopg2://me:secret@127.0.0.1:1/x", r"Cannot use the database .*Connection refused.*"),
         ("nonsense", "The database URL cannot be read; one looks like .*"),
@@ -420,7 +458,16 @@ def test_unusable_database_is_a_one_line_error(tmp_path, url, message):
         ("# \xff\n", "The configuration cannot be read: 'utf-8' codec can't decode .*"),
         (f"{DATABASE}[DEFAULT]\nlog_file = /none/x.log\n", "The log cannot be set up .*'/none/x.log'"),
         (f"{DATABASE}[DEFAULT]\nlog_config_append = /none.ini\n", "The log cannot be set up .*/none.ini.*"),
+        (
+            f"{DATABASE}[DEFAULT]\nuse_stderr = perhaps\n",
+            r"The log cannot be set up as configured: use_stderr of \S+: Unexpected boolean value 'perhaps'",
+        ),
+        (
+            f"{DATABASE}[DEFAULT]\ndebug = maybe\n",
+            r"debug: Invalid Boolean value: maybe, in \[DEFAULT\] of /.*",
+        ),
         (f"{DATABASE}[DEFAULT]\nuse_syslog = 1\nsyslog_log_facility = x\n", ".*syslog facility must .*"),
+        (f"{DATABASE}sync_on_startup = true\n", r".*\[keystone_authtoken\] has no auth_type, so no .*"),
     ],
 )
 def test_unusable_configuration_is_a_one_line_error(tmp_path, text, message):
@@ -471,7 +518,11 @@ def test_missing_configuration_is_a_one_line_error(tmp_path, option):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("nowhere/clouds.yaml", None, "Cannot write nowhere/clouds.yaml: the directory does not exist"),
+        (
+            "nowhere/clouds.yaml",
+            None,
+            "Cannot write nowhere/clouds.yaml: the directory /.*/nowhere does not exist",
+        ),
         ("clouds.yaml", "clouds: [", "Cannot add a cloud to clouds.yaml: it is not a clouds.yaml; .*"),
         (
             "clouds.yaml",

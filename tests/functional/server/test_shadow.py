@@ -525,6 +525,29 @@ def test_process_that_forwards_is_restarted_with_its_report(tmp_path, database):
 
 
 @pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("", "Nothing could be compared: [keystone_authtoken] has no auth_type"),
+        ("[keystone_authtoken]\nauth_type = nonsense\n", "nonsense"),
+        ("[keystone_authtoken]\nauth_type = password\n", "auth_url"),
+        ("[api]\nauth_strategy = noauth2\n[oslo_policy]\npolicy_file = broken.yaml\n", "The policy, "),
+    ],
+)
+def test_side_that_could_not_judge_who_asks_is_refused(more, text, tmp_path, database):
+    """Each answer of it would differ from that of the placement in service."""
+    conf = tmp_path / "placement.conf"
+    conf.write_text(f"[placement_database]\nconnection = {database}\n{more}")
+    (tmp_path / "broken.yaml").write_text("placement: [")
+    arguments = ["--database", database] if not more else ["--config-file", str(conf)]
+    command = ("shadow", "--port", "0", "--upstream", "http://127.0.0.1:9", *arguments)
+    done = forking.run("placement-server", *command, cwd=tmp_path, env=servers.make_environment())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert text in done.stderr
+    assert done.stderr.startswith("placement-server: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("arguments", "text"),
     [
         ([], "Name the placement in service with --upstream URL"),

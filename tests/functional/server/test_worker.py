@@ -2,10 +2,12 @@
 """What a connection to `placement-server serve` may hold, and for how long; what arrives in pieces."""
 
 import contextlib
+import itertools
 import json
 import re
 import resource
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -341,6 +343,42 @@ def test_a_server_without_free_file_descriptors_accepts_connections_later(tmp_pa
             assert read_answers(sock, 1)[0][0] == "200"
 
 
+@pytest.mark.parametrize(
+    "arguments", [("serve", "--database", "sqlite://"), ("shadow", "--upstream", "http://127.0.0.1:9")]
+)
+def test_a_limit_of_too_few_open_files_is_refused_with_the_number_that_is_needed(tmp_path, arguments):
+    """Each thread needs one for a connection; with fewer, each connection would end its worker."""
+
+    def run_limited(directory, *line):
+        limit = ("sh", "-c", 'ulimit -n 128 && exec "$@"', "sh")
+        return subprocess.run(
+            [*limit, *servers.make_command(), *line, "--port", "0", "--threads", "4"],
+            cwd=directory,
+            env=servers.make_environment(),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    line = refuse(tmp_path, *arguments, run=run_limited)
+    assert line.startswith(
+        "A process may have 128 open files at most here, and a worker with 4 threads needs"
+    )
+    needed = re.search(r"needs (\d+):", line)[1]
+    if arguments[0] == "serve":
+        limit = ("sh", "-c", f'ulimit -n {needed} && exec "$@"', "sh")
+        options = ("--threads", 4, *arguments[1:])
+        with servers.running(tmp_path, *options, wrapper=limit) as server, contextlib.ExitStack() as opened:
+            pids = processes.find_children(server.process.pid)
+            for _ in range(20):
+                opened.enter_context(connect(server))
+            for _ in range(5):
+                assert ask(server.url, "/-/healthz")[0] == 200
+            # another worker may have started meanwhile
+            assert set(pids) <= set(processes.find_children(server.process.pid))
+
+
 def test_continue_is_sent_once_and_not_for_oversized_bodies(tmp_path):
     """Then the refusal comes at once."""
     with servers.running(tmp_path) as server:
@@ -379,6 +417,80 @@ def test_malformed_chunks_are_answered_with_400(tmp_path):
             assert b"x-openstack-request-id" in head.lower()
             assert json.loads(body)["errors"][0]["status"] == 400
         assert server.log.read_text() == ""
+
+
+#: what stands after the last chunk of a body and ends otherwise than a parser in front may think
+TRAILERS = (b"x: y\nz: 1\r\n\r\n", b"x: y\rz: 1\r\n\r\n", b"x\r\n\r\n", b"\nx: y\r\n\r\n", b" x: y\r\n\r\n")
+CHUNKED = b"Host: placement\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begins", "status"),
+    [(b"POST /resource_providers", b"401"), (b"PUT /usages", b"401"), (b"DELETE /", b"405")],
+    ids=lambda text: text.decode(),
+)
+def test_malformed_trailers_end_the_connection_where_no_body_is_read(tmp_path, begins, status):
+    """Nothing that follows is taken for a request; well-formed ones are ignored."""
+    after = b"GET / HTTP/1.1\r\nHost: placement\r\n\r\n"
+    with servers.running(tmp_path) as server:
+        for trailer in TRAILERS:
+            with connect(server) as sock:
+                sock.sendall(begins + b" HTTP/1.1\r\n" + CHUNKED + trailer + after)
+                answer = b"".join(iter(lambda sock=sock: sock.recv(1 << 16), b""))
+            assert answer.startswith(b"HTTP/1.1 " + status), trailer
+            assert answer.count(b"HTTP/1.1 ") == 1, trailer
+        # without the end for which a parser would wait
+        with connect(server) as sock:
+            sock.sendall(begins + b" HTTP/1.1\r\n" + CHUNKED + b"x: y\n\n")
+            assert sock.recv(1000).startswith(b"HTTP/1.1 " + status)
+        with connect(server) as sock:
+            sock.sendall(begins + b" HTTP/1.1\r\n" + CHUNKED + b"x-y: \xe9\r\nz:\r\n\r\n" + after)
+            assert [answer[0] for answer in read_answers(sock, 2)] == [status.decode(), "200"]
+
+
+def test_line_ends_before_a_request_do_not_prolong_its_time(tmp_path):
+    """Neither on a new connection nor after an answer, and not when they come in halves."""
+    line = b"GET / HTTP/1.1\r\nHost: placement\r\n"
+    with (
+        servers.running(tmp_path, command=limited(REQUEST_SECONDS=1)) as server,
+        contextlib.ExitStack() as opened,
+    ):
+        socks = [opened.enter_context(connect(server)) for _ in range(2)]
+        ends = time.monotonic() + 6
+        pieces = itertools.cycle((b"\r", b"\n"))
+        while not all(map(is_closed, socks)):
+            assert time.monotonic() < ends, "a connection stays open"
+            with contextlib.suppress(OSError):
+                socks[0].send(b"\r\n")
+            with contextlib.suppress(OSError):
+                socks[1].send(next(pieces))
+            time.sleep(0.1)
+        with connect(server) as sock:
+            # a request may follow them
+            for piece in (b"\r\n\r", b"\n" + line, b"\r\n\r\n" + line + b"\r\n"):
+                sock.sendall(piece)
+                time.sleep(0.1)
+            assert [answer[0] for answer in read_answers(sock, 2)] == ["200", "200"]
+
+
+def test_text_in_a_request_line_need_not_be_escaped(tmp_path):
+    """It is read as its percent-encoded form is, valid UTF-8 or not."""
+    with servers.running(tmp_path) as server, connect(server) as sock:
+        sock.sendall(hostile.POST + b"Content-Length: 17\r\n\r\n" + '{"name": "caf\xe9"}'.encode())
+        assert [answer[0] for answer in read_answers(sock, 1)] == ["200"]
+        for raw in ("/resource_providers?name=caf\xe9".encode(), "/traits/\u732b".encode(), b"/traits/\xff"):
+            found = []
+            for path in (raw, urllib.parse.quote(raw, safe="/?=").encode()):
+                sock.sendall(b"GET " + path + b" HTTP/1.1\r\n" + hostile.HEAD + b"\r\n")
+                status, body = read_answers(sock, 1)[0]
+                found.append((status, re.sub(rb"req-[-0-9a-f]+", b"", body)))
+            assert found[0] == found[1], raw
+            assert found[0][0] == ("200" if b"name" in raw else "404"), raw
+            assert (b"caf" in found[0][1]) == (b"name" in raw)
+        for text in ("G\xcbT / HTTP/1.1", "GET /\xe9", "GET / HTTP/1.\u0661"):
+            with connect(server) as other:
+                other.sendall(text.encode() + b"\r\nHost: placement\r\n\r\n")
+                assert other.recv(1000).startswith(b"HTTP/1.1 400 "), text
 
 
 def test_request_line_with_a_thousand_aggregates_is_accepted(tmp_path):

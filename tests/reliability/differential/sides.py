@@ -152,6 +152,7 @@ def look(state: frozenset[tuple[Any, ...]]) -> World:
     """What a conversation can be about, in an order that a seed can rely on."""
     rows = sorted((row for row in state if row[0] in ("provider", "consumer")), key=lambda row: row[:2])
     return World(
-        providers={row[1]: row[3] for row in rows if row[0] == "provider"},
+        # an operator may have stored no generation
+        providers={row[1]: row[3] or 0 for row in rows if row[0] == "provider"},
         consumers={row[1]: row[2] for row in rows if row[0] == "consumer"},
     )

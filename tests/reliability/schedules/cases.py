@@ -51,9 +51,9 @@ TRAIT = "HW_CPU_X86_VMX"
 CLOUDS = 10
 OWNER = Owner("project", "user")
 
-#: the outcomes of an operation that may have taken effect or not
-_UNAVAILABLE = errors.DatabaseUnavailable.__name__
-_UNKNOWN = (KILLED, _UNAVAILABLE)
+#: the outcomes of an operation that had no effect, and of one that may have had it
+_UNDONE, _LOST = errors.DatabaseUnavailable.__name__, errors.OutcomeUnknown.__name__
+_UNKNOWN = (KILLED, _LOST)
 
 
 @dataclass
@@ -347,7 +347,7 @@ class Case:
         for actor in controller.actors:
             if actor.failure is not None:
                 return f"operation {actor.number} raised {actor.failure!r}"
-            if actor.outcome == _UNAVAILABLE and actor.number not in controller.doubtful:
+            if actor.outcome in (_UNDONE, _LOST) and actor.number not in controller.doubtful:
                 return f"operation {actor.number} was refused, though nothing happened to its commit"
         if open_ := self.monitor.find_open():
             return f"transactions of the sessions {sorted(open_)} are left"
@@ -356,7 +356,7 @@ class Case:
         if met:
             # a worker that does not check in between must see both the changes before and this one
             problem = self._place.find_stale(setting, of_actors=False) or self._place.write_everywhere()
-        outcomes = dict(enumerate(actor.outcome for actor in controller.actors))
+        outcomes = {actor.number: actor.outcome for actor in controller.actors if actor.outcome != _UNDONE}
         # the workers are looked at first, as carrying out operations in another order has them check
         return problem or self._place.find_stale(setting) or self._compare(rows, outcomes, controller.spans)
 
@@ -515,17 +515,10 @@ def _create_clouds(conn, clouds):
 class _Worker(Current):
     """A worker that compares nothing in the background, which would come between two steps.
 
-    :ivar has_found_strangers: whether it thinks that another program wrote, which none does here
+    It does not read everything at each check either, which would need no records of changes.
     """
 
-    has_found_strangers = False
-
-    def _ensure_watcher(self):
-        pass
-
-    def _update_wariness(self, old, loaded, *, found):
-        # it would compare at each check for some minutes, and need no records of changes
-        self.has_found_strangers |= found
+    _is_watched = True
 
 
 class Place:
@@ -616,9 +609,6 @@ class Place:
                 seen, stored = _find_node(kept, id_), _find_node(true, id_)
                 if seen != stored:
                     return f"a worker sees {setting.labels[each]} as {seen}, and the database has {stored}"
-            if worker.has_found_strangers:
-                worker.has_found_strangers = False
-                return "a worker takes a change of ours for one of another program"
         self.is_behind = not of_actors
         return ""
 

@@ -195,9 +195,8 @@ def _refusals_not_rolled_back(place):
 def _unknown_commit_repeated(place):
     """A transaction whose connection broke in the commit is carried out once more."""
     once_more = engine._once_more
-    return [
-        (engine, "_once_more", lambda lost, operation: once_more(db_exc.DBConnectionError, operation)),
-    ]
+    lost_at_any_time = (db_exc.DBConnectionError, errors.OutcomeUnknown)
+    return [(engine, "_once_more", lambda lost, operation: once_more(lost_at_any_time, operation))]
 
 
 def _broken_connection_not_replaced(place):
@@ -220,13 +219,8 @@ def _failed_commit_acknowledged(place):
 
 
 def _errors_not_translated(place):
-    """A lost connection is not answered with 503."""
-
-    @contextlib.contextmanager
-    def passing():
-        yield
-
-    return [(engine, "_translating", passing)]
+    """A connection that is lost at the commit is not answered with 503."""
+    return [(errors, "OutcomeUnknown", RuntimeError)]
 
 
 def _statement_repeated(place):
@@ -290,20 +284,9 @@ def _slot_of_lost_answer_used_again(place):
     """A slot is used again as it was before a commit whose answer was lost."""
 
     def take(slots, info):
-        return info.get(writers._SLOT) or slots._own.take_rested() or writers.Slot(slots._own.process)
+        return info.get(writers._SLOT) or slots._take_rested() or writers.Slot(slots._pid)
 
     return [(writers.Slots, "take", take), *_slot_not_compared()]
-
-
-def _slot_of_lost_commit_used_again(place):
-    """A slot is used again as it is after a commit that did not take place."""
-    store = writers.Slot.store
-
-    def store_and_keep(slot, conn, changes):
-        stored = conn.info[writers._SLOT] = store(slot, conn, changes)
-        return stored
-
-    return [(writers.Slot, "store", store_and_keep), *_slot_not_compared()]
 
 
 _ALL = (*BACKENDS, galera.BACKEND)
@@ -362,5 +345,4 @@ MUTATIONS = {
     "a claim commits in between": Mutation("move", _committed_in_between, _ALL, faults=1),
     "a change is recorded after its transaction": Mutation("claim", _recorded_afterwards, _ALL, faults=1),
     "the slot of a lost answer is used again": Mutation("claim", _slot_of_lost_answer_used_again, faults=1),
-    "the slot of a lost commit is used again": Mutation("claim", _slot_of_lost_commit_used_again, faults=1),
 }

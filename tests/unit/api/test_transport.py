@@ -138,6 +138,54 @@ def test_refused_connection_is_a_one_line_error():
     assert caught.value.reason == "Connection refused"
 
 
+@pytest.fixture
+def dead_proxy(monkeypatch):
+    """The address of a proxy that does not run, which the environment names with a password."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", f"http://joe:s3cret@{address}")
+    return f"http://{address}"
+
+
+@pytest.mark.parametrize("scheme", ["", "http://", "http://joe:s3cret@"])
+def test_dead_proxy_of_the_environment_is_named(monkeypatch, dead_proxy, scheme):
+    """Placement may run, as it was not asked; the password of the proxy is not shown."""
+    monkeypatch.setenv("http_proxy", dead_proxy.replace("http://", scheme))
+    with pytest.raises(errors.Unreachable) as caught:
+        PlacementClient(Session(auth=Token(ENDPOINT, "t"))).list_providers()
+    assert str(caught.value) == (
+        f"GET {ENDPOINT}/ got no answer: no connection to the proxy: Connection refused; http_proxy or "
+        f"https_proxy sends it through {dead_proxy}: correct them, or add its host to no_proxy"
+    )
+
+
+@pytest.mark.parametrize("is_read_by_many", [False, True])
+@pytest.mark.parametrize(("status", "is_ours"), [(403, False), (407, False), (502, False), (403, True)])
+def test_page_of_a_proxy_of_the_environment_names_the_proxy(
+    fake, dead_proxy, status, is_ours, is_read_by_many
+):
+    """An error of placement itself does not."""
+    page = error(status, "no") if is_ours else (status, "<html>Denied</html>")
+    client = fake.on("GET", USAGES, page).client(api_version="1.5")
+    if is_read_by_many:
+        client.allow_concurrency(2)
+    with pytest.raises(errors.PlacementError) as caught:
+        client.provider_usages("u")
+    assert (f"sends it through {dead_proxy}:" in str(caught.value)) != is_ours
+
+
+def test_password_of_a_proxy_without_a_scheme_is_not_shown(fake, monkeypatch, dead_proxy):
+    """Libraries take what is before the colon for the scheme."""
+    monkeypatch.setenv("http_proxy", dead_proxy.replace("http://", "joe:s3cret@"))
+    fake.on("GET", USAGES, (502, "<html>Denied</html>"))
+    with pytest.raises(errors.ServerError) as caught:
+        fake.client(api_version="1.5").provider_usages("u")
+    assert (f"through {dead_proxy}:" in str(caught.value), "s3cret" in str(caught.value)) == (True, False)
+
+
 def test_password_in_an_address_is_not_in_errors():
     """The text of an error is shown, and stored in the journal of a run."""
     with socket.socket() as unused:

@@ -102,7 +102,7 @@ def test_what_is_in_use_is_not_removed_even_if_overcommitment_is_allowed(change,
     plan = Plan(Recorded("apply", ()), (change, consumer(3, 1)), is_staged=True)
     advised = advise(plan, {"p": {"VCPU": 4}}, allow_overcommitted=allowed)
     assert {uuid: str(error) for uuid, error in advised.refused.items()} == {
-        "p": "in use: 2 VCPU allocated; move or delete the allocations first"
+        "p": "in use: 2 VCPU allocated; keep it, or move the allocations first"
     }
     assert not advised.warnings
 

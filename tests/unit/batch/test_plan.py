@@ -25,7 +25,7 @@ from osc_placement.batch.plan import (
     refuse_gone,
 )
 from osc_placement.errors import PlacementError
-from osc_placement.model import Provider
+from osc_placement.model import Inventory, Provider
 
 EDIT = TraitEdit("add", frozenset("A"))
 
@@ -65,6 +65,26 @@ def test_the_question_names_what_is_deleted():
     plan = Plan(EDIT, (gone, *consumers, trait, new), is_staged=True)
     assert plan.question == "Make 5 changes, deleting 1 resource provider, 2 consumers, 1 trait?"
     assert Plan(EDIT, (new,), is_staged=True).question == "Make 1 change?"
+
+
+def test_the_question_counts_what_is_removed_of_what_stays():
+    """A consumer that moves loses nothing; one that holds a class of fewer providers does."""
+    provider = Provider("p", "p", 1)
+    vcpu, disk = Inventory(8), Inventory(100)
+    full = ProviderState({"VCPU": vcpu, "DISK_GB": disk}, frozenset("TU"), frozenset("ab"))
+    less = ProviderState({"VCPU": Inventory(4)}, frozenset("UV"), frozenset("a"))
+    moved, freed = (
+        Change(Consumer(name), ProviderState(allocations=before), ProviderState(allocations=after))
+        for name, before, after in (
+            ("c", {"p": {"VCPU": 1}}, {"q": {"VCPU": 1}}),
+            ("d", {"p": {"VCPU": 1}, "q": {"VCPU": 1, "DISK_GB": 2}}, {"q": {"VCPU": 2}}),
+        )
+    )
+    removing = "removing 1 inventory, 1 trait, 1 aggregate"
+    assert Plan(EDIT, (Change(provider, full, less),)).question == f"Change 1 resource provider, {removing}?"
+    plan = Plan(EDIT, (Change(provider, full, less), moved, freed), is_staged=True)
+    assert plan.question == f"Make 3 changes, {removing}, 2 allocations?"
+    assert Plan(EDIT, (Change(provider, less, less), moved)).question == "Make 1 change?"
 
 
 def test_resume_in_which_all_is_refused_has_changed_nothing():

@@ -8,12 +8,21 @@ import pytest
 
 from osc_placement.batch import journal, service
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, make_plan
+from osc_placement.batch.plan import (
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    Change,
+    Consumer,
+    Plan,
+    ProviderState,
+    make_plan,
+)
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.service import WrongServer
 from osc_placement.migrate import runner
 from osc_placement.migrate.runner import Execution
 from tests.unit.batch.cloud import processors
-from tests.unit.batch.journals import Cloud, make, read_with
+from tests.unit.batch.journals import Cloud, make, read_with, resume
 
 
 @pytest.fixture
@@ -141,3 +150,34 @@ def test_a_reshape_that_is_done_leaves_nothing_to_undo_the_second_time(tmp_path)
     assert made.cloud.contents == made.before
     again = service.undo(made.cloud, made.id, read_with(made.cloud), directory=tmp_path)
     assert (again.reshape, again.is_needed) == (None, False)
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_allocations_that_a_consumer_got_anew_are_not_taken(tmp_path, is_resumed):
+    """They are the same amounts as those that were planned on, and have another generation."""
+    cloud = Cloud()
+
+    def claim(uuid):
+        """Let the consumer hold it, in place of what it held."""
+        generation = cloud.claims.get(uuid, {}).get("consumer_generation", 0)
+        held = {"p": {"resources": {"VCPU": 1}}}
+        owner = {"project_id": "project", "user_id": "user"}
+        cloud.claims[uuid] = {"allocations": held, "consumer_generation": generation + 1, **owner}
+        cloud.before_write = lambda _: None
+
+    claim("c")
+    held, nothing = ({"p": {"VCPU": 1}}, {})
+    consumer = Consumer("c", 1, "project", "user", "INSTANCE")
+    change = Change(consumer, ProviderState(allocations=held), ProviderState(allocations=nothing))
+    edit = Recorded("orphaned allocations", ("allocations",))
+    job = service.Job(Plan(edit, (change,), edits=edits_of(edit, (change,))), kind="migration")
+    if is_resumed:
+        run_id = stop_before_the_first_write(cloud, job, tmp_path)
+        claim("c")
+        report = resume(cloud, run_id, tmp_path)
+    else:
+        cloud.before_write = claim
+        report = service.carry_out(cloud, job, service.start(cloud, job, tmp_path)).report
+    (outcome,) = report.outcomes
+    assert "c holds something else since it was looked at" in str(outcome.error)
+    assert read_with(cloud)([consumer], ("allocations",))[0].state.allocations == held

@@ -102,3 +102,68 @@ def requests(draw):
         same_subtrees=ties,
         nested=draw(st.sampled_from([True, True, True, False])),
     )
+
+
+def _id(number):
+    return f"00000000-0000-0000-0000-0000000000{number:02}"
+
+
+@st.composite
+def crowded_clouds(draw):
+    """One or two trees with up to five devices at the root or below a node, unlike each other, and pools.
+
+    Devices have few units, so that a request for as many as there are fits or just does not.
+    """
+    nodes = []
+
+    def add(parent, stocks, traits=(), aggregates=()):
+        id_ = len(nodes)
+        root = id_ if parent is None else parent.root_id
+        above = None if parent is None else parent.id
+        node = Node(id_, _id(id_), above, root, stocks, tuple(traits), tuple(aggregates))
+        nodes.append(node)
+        return node
+
+    for _ in range(draw(st.integers(1, 2))):
+        root = add(None, {"VCPU": Stock(Inventory(4))}, aggregates=draw(st.sampled_from([(), ("a",)])))
+        parents = [root, add(root, {})] if draw(st.booleans()) else [root]
+        for _ in range(draw(st.integers(1, 5))):
+            units = draw(st.sampled_from([1, 1, 2, 3, 5]))
+            traits = draw(st.sets(st.sampled_from([*TRAITS[:2], "CUSTOM_OTHER"]), max_size=2))
+            others = draw(st.sampled_from([{}, {}, {"VCPU": Stock(Inventory(2))}]))
+            add(draw(st.sampled_from(parents)), {"VGPU": Stock(Inventory(units)), **others}, traits)
+    if draw(st.booleans()):
+        classes = draw(st.sets(st.sampled_from(["VGPU", "MEMORY_MB"]), min_size=1))
+        units = draw(st.integers(1, 3))
+        add(None, {name: Stock(Inventory(units)) for name in classes}, TRAITS[2:], ("a",))
+    return nodes
+
+
+@st.composite
+def crowded_requests(draw):
+    """Up to five groups of devices, some with traits, some tied, and perhaps one without a suffix."""
+    sizes = draw(st.sampled_from([[1], [2], [1, 2], [2, 3]]))
+    suffixes = [f"_{number}" for number in range(draw(st.integers(2, 5)))]
+    groups = [
+        Group(
+            suffix,
+            {"VGPU": draw(st.sampled_from(sizes))},
+            draw(st.sampled_from([Traits(), Traits(), *WANTED])),
+        )
+        for suffix in suffixes
+    ]
+    common = draw(st.sampled_from([None, {"VCPU": 1}, {"MEMORY_MB": 1, "VCPU": 1}, {"VGPU": 1, "VCPU": 2}]))
+    if common is not None:
+        unnamed = Group("", common, draw(st.sampled_from([Traits(), Traits(), *WANTED, BOTH])))
+        groups.insert(draw(st.integers(0, len(groups))), unnamed)
+    ties = draw(st.lists(st.frozensets(st.sampled_from(suffixes), min_size=2), max_size=2))
+    return CandidateRequest(
+        groups,
+        isolated=draw(st.booleans()),
+        same_subtrees=draw(st.sampled_from([[], [], ties])),
+        nested=draw(st.sampled_from([True, True, True, False])),
+    )
+
+
+WANTED = [Traits(required=(frozenset({name}),)) for name in TRAITS[:2]]
+BOTH = Traits(required=tuple(frozenset({name}) for name in TRAITS[:2]))

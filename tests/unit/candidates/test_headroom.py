@@ -103,6 +103,19 @@ def test_no_host_has_enough_of_both_classes():
     assert outcome.unplaced[0].shortage.resource_class is None
 
 
+@pytest.mark.parametrize(("units", "is_cut"), [(100, True), (30, False)])
+def test_a_search_that_was_cut_does_not_tell_that_there_is_no_place(units, is_cut):
+    """To pack many amounts may take too many steps; devices that are too small are known to be no place."""
+    # all but one are multiples of three, so that a device of a hundred has one unit left over
+    amounts = [*[27, 33, 39] * 11, 30, 33, 40]
+    held = {f"a{number}": {"PGPU": amount} for number, amount in enumerate(amounts)}
+    records = [node("a"), node("b")]
+    records += [node(f"a{number}", "a", PGPU=40) for number in range(len(amounts))]
+    records += [node(f"b{number}", "b", PGPU=units) for number in range(12)]
+    outcome = judge(records, {"x": held}, ["a", *held], Rules(same_traits=False, isolated=False))
+    assert [one.is_cut for one in outcome.unplaced] == [is_cut]
+
+
 @pytest.mark.parametrize(
     "limits", [{"max_unit": 3}, {"min_unit": 5}, {"step_size": 3}, {"reserved": 5}, {"allocation_ratio": 0.4}]
 )
@@ -162,7 +175,7 @@ def test_consumers_stay_within_their_zone():
         node("d", aggregates=["az1"], VCPU=1),
     ]
     held = {"x": {"a": {"VCPU": 4}}, "y": {"c": {"VCPU": 4}}}
-    outcome = judge(records, held, ["a", "c"], Rules(within=["az1", "az2"]))
+    outcome = judge(records, held, ["a", "c"], Rules(within=frozenset(["az1", "az2"])))
     assert (hosts_of(outcome), missing(outcome)) == ({"y": "b"}, ["x"])
     member = Rules(membership=Membership((frozenset(["az1"]),)))
     assert missing(judge(records, held, ["a", "c"], member)) == ["x", "y"]
@@ -205,8 +218,22 @@ def test_what_leaves_a_pool_makes_room_for_those_that_had_none():
         "y": {"b": {"VCPU": 4}, "full": {"DISK_GB": 3}},
         "z": {"a": {"VCPU": 4}, "other": {"DISK_GB": 3}},
     }
-    outcome = judge(records, held, ["a", "b"], Rules(within=["z1", "z2"], same_traits=False))
+    outcome = judge(records, held, ["a", "b"], Rules(within=frozenset(["z1", "z2"]), same_traits=False))
     assert (hosts_of(outcome), missing(outcome)) == ({"y": "d", "z": "c"}, ["x"])
+
+
+def test_equal_consumers_may_have_rules_of_their_own():
+    """What is known of one does not count for the other, in reasons neither."""
+    records = [node("a", VCPU=8), node("b", aggregates=["x"], VCPU=8), node("c", aggregates=["y"], VCPU=8)]
+    held = {"p": {"a": {"VCPU": 1}}, "q": {"a": {"VCPU": 1}}, "r": {"a": {"VCPU": 1}}}
+    wanted = {"p": "x", "q": "y", "r": "z"}
+
+    def rules_of(consumer):
+        return Rules(membership=Membership((frozenset(wanted[consumer]),)), same_traits=False)
+
+    outcome = judge(records, held, ["a"], rules_of)
+    assert {move.consumer: move.host.name for move in outcome.moves} == {"p": "b", "q": "c"}
+    assert [(one.consumer, one.hosts) for one in outcome.unplaced] == [("r", 0)]
 
 
 def test_consumer_that_was_tried_before_a_pool_got_room_is_tried_again():
@@ -223,7 +250,7 @@ def test_consumer_that_was_tried_before_a_pool_got_room_is_tried_again():
         "x": {"a": {"VCPU": 5}, "other": {"DISK_GB": 3}},
         "y": {"b": {"VCPU": 4}, "full": {"DISK_GB": 3}},
     }
-    outcome = judge(records, held, ["a", "b"], Rules(within=["z1", "z2"], same_traits=False))
+    outcome = judge(records, held, ["a", "b"], Rules(within=frozenset(["z1", "z2"]), same_traits=False))
     assert (list(hosts_of(outcome).items()), missing(outcome)) == ([("y", "d"), ("x", "c")], [])
 
 

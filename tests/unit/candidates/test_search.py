@@ -5,24 +5,24 @@ import tracemalloc
 from dataclasses import replace
 from itertools import islice
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osc_placement.candidates.combine import Work
 from osc_placement.candidates.node import Node, Stock
-from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import CandidateRequest, Group
 from osc_placement.candidates.search import expand
 from osc_placement.candidates.search import search as search_
 from osc_placement.candidates.snapshot import Snapshot
+from osc_placement.candidates.work import Work
 from osc_placement.model import Inventory
 from tests.unit.candidates import brute_force
-from tests.unit.candidates.clouds import CLASSES, clouds, requests
+from tests.unit.candidates.clouds import CLASSES, clouds, crowded_clouds, crowded_requests, requests
 
 
 def search(snapshot, request):
-    """What is found, all of it as candidates."""
-    return (expand(request, found) for found in search_(snapshot, request))
+    """What is found, all of it as candidates, however long that takes."""
+    return (expand(request, found) for found in search_(snapshot, request, Work(10**9)))
 
 
 def describe(snapshot, candidate):
@@ -41,6 +41,19 @@ def test_finds_the_same_as_brute_force_and_each_once(nodes, request):
     """On random trees, shares, traits, aggregates, groups and policies both agree."""
     snapshot = Snapshot(nodes)
     found = [describe(snapshot, candidate) for candidate in search(snapshot, request)]
+    assert set(found) == brute_force.candidates(nodes, request)
+    assert len(found) == len(set(found))
+
+
+@settings(max_examples=700, deadline=None)
+@given(crowded_clouds(), crowded_requests(), st.sampled_from([0, 1, 8]), st.sampled_from([1, 3, 500]))
+def test_finds_all_and_nothing_else_where_hardly_anything_fits(nodes, request, patience, turn):
+    """Whether each state is examined or few are, and however short the turns are."""
+    snapshot = Snapshot(nodes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("osc_placement.candidates.combine.PATIENCE", patience)
+        patch.setattr(Work, "TURN", turn)
+        found = [describe(snapshot, candidate) for candidate in search(snapshot, request)]
     assert set(found) == brute_force.candidates(nodes, request)
     assert len(found) == len(set(found))
 
@@ -167,24 +180,6 @@ def test_identical_devices_that_cannot_be_tied_are_rejected_soon():
     assert 10**6 - work.left < 1000
 
 
-def test_a_host_without_candidates_does_not_delay_other_hosts():
-    """While one tree has millions of choices that lack a trait together, the next host is reached."""
-    classes = [f"CUSTOM_{letter}" for letter in "ABCDEF"]
-    stocks = {name: Stock(Inventory(1)) for name in classes}
-    nodes = [Node(0, "root", None, 0)]
-    # the two traits are there, but never on providers that are chosen together
-    nodes += [Node(id_, f"child{id_}", 0, 0, stocks) for id_ in range(1, 20)]
-    nodes += [Node(20, "one", 0, 0, {classes[0]: Stock(Inventory(1))}, ("HW_A",))]
-    nodes += [Node(21, "two", 0, 0, {classes[0]: Stock(Inventory(1))}, ("HW_B",))]
-    nodes += [Node(22, "good", None, 22, stocks, ("HW_A", "HW_B"))]
-    traits = Traits(required=(frozenset({"HW_A"}), frozenset({"HW_B"})))
-    request = CandidateRequest([Group("", dict.fromkeys(classes, 1), traits)])
-    work = Work(20_000)
-    found = list(search_(Snapshot(nodes), request, work))
-    assert found == [22]
-    assert work.is_over
-
-
 def test_work_limit_ends_a_search():
     """What is asked for is found until the work is over, and then no more."""
     snapshot = hosts(3, gpus=16)
@@ -208,10 +203,11 @@ def distinct(count):
 
 def test_remembering_failed_states_counts_as_work():
     """What many groups have taken, compared with what failed before, ends a search as steps do."""
-    groups = [Group(str(number), {"VGPU": 1}) for number in range(121)]
+    # all but one are multiples of three, so that a device of a hundred has one unit left over
+    amounts = [*[27, 33, 39] * 40, 4]
+    groups = [Group(str(number), {"VGPU": amount}) for number, amount in enumerate(amounts)]
     work = Work(20_000)
-    request = CandidateRequest(groups, isolated=True)
-    assert list(search_(hosts(1, gpus=120, units=2), request, work)) == []
+    assert list(search_(hosts(1, gpus=40, units=100), CandidateRequest(groups), work)) == []
     assert work.is_over
 
 

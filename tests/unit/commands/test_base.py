@@ -14,7 +14,7 @@ from osc_placement.commands import base
 from osc_placement.commands.tree import ShowTree
 from osc_placement.terminal.screen import break_log_lines
 from tests.unit.commands.shell import make, run
-from tests.unit.fake_placement import FakePlacement
+from tests.unit.fake_placement import FakePlacement, error
 
 UUID = "c0ffee00-0000-4000-8000-000000000001"
 
@@ -53,6 +53,30 @@ class Sample(base.Lister):
 def test_exit_status_is_set_after_the_rows():
     """cliff itself always ends a command that prints with 0."""
     assert run(Sample, FakePlacement("1.6").client(), "-f value") == ("row\n", 3)
+
+
+class Mixed(base.Lister):
+    """List rows whose cells are of several types."""
+
+    def take_action(self, parsed_args):
+        rows = [["a", "", {"x": 2}], ["b", 9.5, {"x": 1}], ["c", 50, {}], ["d", None, {"x": 10}]]
+        return ("name", "percent", "parts"), rows
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ("--sort-column percent", "bcad"),
+        ("--sort-column Percent --sort-descending", "cbad"),
+        ("--sort-column percent --sort-column name --sort-descending", "cbda"),
+        ("--sort-column parts", "dbac"),
+        ("--sort-column missing", "abcd"),
+    ],
+)
+def test_rows_are_sorted_by_a_column_with_empty_cells_and_other_types(caplog, options, names):
+    """Numbers are compared as numbers, and an empty cell is last in either direction."""
+    output, _ = run(Mixed, FakePlacement().client(), f"-f value -c name {options}")
+    assert ("".join(output.split()), caplog.records) == (names, [])
 
 
 @pytest.mark.parametrize("api_version", ["1", "1.5"])
@@ -181,6 +205,24 @@ def test_negotiated_version_is_lowered_where_types_are_not_requested(servers, ap
     """A request whose meaning 1.38 changed is sent in 1.37 where 1.39 was only negotiated."""
     chosen = base.version_before_consumer_types(FakePlacement(servers).client(api_version=api_version))
     assert (str(chosen) if chosen else None) == version
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "is_advised"),
+    [
+        ("resource provider capacity", error(403, "Policy does not allow it."), True),
+        ("resource provider list", error(403, "Policy does not allow it."), False),
+        ("resource provider capacity", (403, "<html>Denied</html>"), False),
+    ],
+)
+def test_refusal_of_the_policy_has_a_next_step(name, answer, is_advised):
+    """Where the reference has the command, the text is its own; a page of a proxy has another advice."""
+    fake = FakePlacement().on("GET", "/resource_providers", answer)
+    command = make(ShowTree, fake.client())
+    command.cmd_name = name
+    with pytest.raises(errors.PlacementError) as raised:
+        command.run(command.get_parser("openstack test").parse_args(["host"]))
+    assert ("check which token is in use (openstack token issue)" in str(raised.value)) == is_advised
 
 
 class Terminal(io.StringIO):

@@ -9,6 +9,7 @@ from importlib.metadata import distribution
 import pytest
 
 from osc_placement import errors
+from osc_placement.commands.allocation_move import ApplyAllocations
 from osc_placement.commands.deferred import find
 from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement
@@ -309,6 +310,24 @@ def test_a_provider_that_a_file_names_twice_is_refused(fake, tmp_path, names):
         run(load("resource provider allocation apply"), fake.client(), f"--file {file}")
     assert not isinstance(caught.value, errors.UsageError)
     assert all(line.startswith("GET ") for line in fake.lines)
+
+
+def test_a_consumer_that_changes_during_the_question_is_asked_about_again(fake, tmp_path, monkeypatch):
+    """Its generation may be the same: one that is emptied and claims anew begins with 1."""
+    amounts = {"resources": {"VCPU": 1}}
+    first, second = ({"allocations": {UUID: amounts, uuid: amounts}} for uuid in (TARGET, AGGREGATE))
+    owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": 1}
+    fake.on("GET", f"/allocations/{CONSUMER}", first | owner, second | owner)
+    fake.on("POST", "/allocations", (204, ""))
+    entry = {"consumer": CONSUMER, "project": "p", "user": "u", "resources": {UUID: {"VCPU": 1}}}
+    file = tmp_path / "consumers.json"
+    file.write_text(json.dumps({"allocations": [entry]}))
+    asked = []
+    monkeypatch.setattr(ApplyAllocations, "is_attended", lambda _self: True)
+    monkeypatch.setattr(ApplyAllocations, "confirm", lambda _self, question: asked.append(fake.lines[:]))
+    run(load("resource provider allocation apply"), fake.client(), f"--file {file}")
+    assert len(asked) == 2
+    assert [line.split()[0] for line in fake.lines[len(asked[-1]) :]] == ["GET", "POST"]
 
 
 @pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])

@@ -7,6 +7,7 @@ from importlib.metadata import distribution
 
 import pytest
 
+from osc_placement.commands.reshape import Reshape
 from osc_placement.errors import VersionTooLow
 from tests.unit.commands.shell import run
 from tests.unit.commands.test_requests import AGGREGATE, CANDIDATES, CONSUMER, WHOLE, load
@@ -138,7 +139,7 @@ TABLE = [
     ),
     (
         "resource provider apply",
-        "-f state.yaml",
+        "-f state.yaml --yes",
         [
             LIST,
             "GET /resource_classes",
@@ -243,6 +244,20 @@ def test_a_saved_plan_is_compared_with_what_it_changes_and_written_once(fake):
     assert status == 0
     lines = sorted(line for line in fake.lines if line not in ("GET /", BULK))
     assert lines == sorted(["GET /traits", *each("traits"), *each("traits", method="PUT")])
+
+
+def test_a_reshape_leaves_alone_what_has_moved_during_the_question(fake, monkeypatch):
+    """A consumer that was emptied and claimed elsewhere has its generation again, the provider its own."""
+
+    def move(*_):
+        fake.on("GET", f"/resource_providers/{FIRST}/allocations", {"allocations": {}})
+
+    monkeypatch.setattr(Reshape, "is_attended", lambda _self: True)
+    monkeypatch.setattr(Reshape, "confirm", move)
+    line = f"--from {FIRST} --to {SECOND} --resource VCPU=8"
+    assert run(load("resource provider reshape"), fake.client(), line)[1] == 0
+    assert fake.lines[-1] == "POST /reshaper"
+    assert fake.asked[-1].body["allocations"] == {}
 
 
 @pytest.mark.parametrize("api_version", ["1.38", "1.39"])

@@ -6,7 +6,7 @@ import pytest
 from osc_placement.batch import journal
 from osc_placement.batch.reshape import KIND, changes_of, plan_reshape
 from osc_placement.batch.reshape_run import plan_steps
-from osc_placement.commands.batch_run import ResumeRun
+from osc_placement.commands.batch_run import ResumeRun, UndoRun
 from osc_placement.commands.reshape import Reshape
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Inventory
@@ -72,6 +72,21 @@ def test_a_reshape_that_fails_says_so_whatever_its_first_provider_was_to_become(
     moves = f"--from {B} --to {C} --resource VGPU=4 --from {A} --to {B} --resource VGPU=4"
     with pytest.raises(PlacementError, match="no room"):
         run(Reshape, fake.client(), f"{moves} --yes")
+
+
+@pytest.mark.parametrize(("command", "words"), [(Reshape, "--undo"), (UndoRun, "")])
+def test_dry_run_of_an_undo_without_the_right_is_refused(fake, command, words):
+    """It would show what cannot be done."""
+    fake.on("POST", "/reshaper", error(400, "nothing in it"), (204, ""))
+    run(Reshape, fake.client(), f"--from {A} --to {C} --resource VGPU=4 --yes")
+    fake.on("POST", "/reshaper", error(403, "Policy does not allow it"))
+    for uuid, total in ((A, 4), (C, 4)):
+        inventories = {"VGPU": Inventory(total).to_json()}
+        document = {"inventories": inventories, "resource_provider_generation": 4}
+        fake.on("GET", f"/resource_providers/{uuid}/inventories", document)
+    (found,) = journal.read_headers(ENDPOINT)
+    with pytest.raises(PlacementError, match="only the role 'service' may reshape"):
+        run(command, fake.client(), f"{words} {found.id} --dry-run")
 
 
 @pytest.mark.parametrize("status", [401, 403, 502])

@@ -74,7 +74,7 @@ def ask(line):
         ("openstack resource provider cap", "capacity"),
         ("openstack --debug --os-auth-url=http://x help resource provider cap", "capacity"),
         ("openstack resource provider nonsense ", ""),
-        ("/usr/bin/placement-server db ", "online_data_migrations|stamp|sync|version"),
+        ("/usr/bin/placement-server db ", "online_data_migrations|refresh|stamp|sync|version"),
         ("placement-migrate mirror-aggregates --prune", "--prune|--prune-foreign"),
         ("placement-migrate mirror-aggregates --aggregate ", ""),
         ("placement-migrate --os-cloud p", "production"),

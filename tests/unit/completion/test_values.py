@@ -35,6 +35,17 @@ def test_every_entry_of_the_tables_is_used():
     assert PROVIDER_HELP == values._PROVIDER
 
 
+def test_a_thing_has_one_metavar():
+    """Those of release 4 of the plugin remain beside it."""
+    metavars = {
+        offer: {metavar for metavar, each in values._BY_METAVAR.items() if each is offer}
+        for offer in (values._providers, values._aggregates)
+    }
+    former = {"<parent_provider>", "<in_tree>", "provider_uuid"}
+    assert metavars[values._providers] == {"<provider>", *former}
+    assert metavars[values._aggregates] == {"<aggregate>", "<aggregate_uuid>", "<member_of>"}
+
+
 def test_every_name_of_the_cloud_is_completed():
     """An argument whose metavar says that it is a provider, trait, class, aggregate or run has its values."""
     named = re.compile("provider|trait|class|aggregate|<run>|<file>|FILE", re.IGNORECASE)

@@ -40,3 +40,18 @@ def test_healing_with_only_binding_profiles_left_is_stopped_by_its_limit(others,
     tally = Tally()
     tally.add("heal-allocations", Assessment(PLAN, problems), run)
     assert tally.status == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (Problem(Reason.UNKNOWN, "neutron", "why"), 5),
+        (Problem(Reason.UNKNOWN, "cell c", "why"), 3),
+        (Problem(Reason.DEVICE, "instance i", "why"), 8),
+        (Problem(Reason.CONFLICT, "instance i", "why"), 3),
+    ],
+)
+def test_healing_tells_neutron_and_accelerators_apart(problem, status):
+    """As nova-manage does, which has a status for each."""
+    run = Run(Report(PLAN, (Outcome(CHANGE, Result.APPLIED),)))
+    assert exit_statuses.of_heal(Assessment(PLAN, [problem]), run) == status

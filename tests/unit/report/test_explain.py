@@ -67,7 +67,7 @@ def test_a_group_with_a_suffix_is_met_by_one_provider():
     """The trait and the amount have to be on the same one."""
     assert steps("VCPU:6", ["T"])[1] == ["b"]
     assert steps("VCPU:4", ["T"], "1")[1] == ["b", "n"]
-    assert steps("VCPU:6", ["T"], "1")[0][-1] == ("required T", 1)
+    assert steps("VCPU:6", ["T"], "1")[0][-1] == ("VCPU=6: free", 2)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,68 @@ def test_conditions_leave_the_trees_that_meet_them(condition, left):
 def test_one_tree_is_judged_by_all_constraints():
     """What fails does not hide what else fails, and it is said by how much."""
     assert verdicts("a", "VCPU:4,PGPU:1", ["V"], membership=members("y")) == [
-        ("VCPU=4: free", "VCPU: 4 asked, 2 free, 2 short"),
+        ("in aggregate y", "a, s is not in it"),
         ("has PGPU", "no PGPU"),
+        ("required V", "missing from a, s"),
+        ("VCPU=4: free", "VCPU: 4 asked, 2 free, 2 short"),
         ("PGPU=1: min_unit, max_unit, step_size", "no PGPU"),
         ("PGPU=1: free", "no PGPU"),
-        ("required V", "missing from a, s"),
-        ("in aggregate y", "a, s is not in it"),
     ]
     assert verdicts("n", "VCPU:9") == [
         ("VCPU=9: free", "VCPU: 9 asked, 8 free, 1 short on n1, the closest of 2")
     ]
     assert verdicts("b", "VCPU:4", in_tree="n0") == [("in the tree of n", "another tree")]
+
+
+def test_places_come_before_traits_and_traits_before_amounts():
+    """As nova's scheduler asks: its filters name the hosts that have no room as well."""
+    request = CandidateRequest(
+        [
+            Group("", {"VCPU": 8}, parse_traits(["T"], MAX), members("x"), in_tree="b"),
+            Group("1", {"PGPU": 1}, parse_traits(["U"], MAX), members("y")),
+        ],
+        root=parse_traits(["ROOT"], MAX),
+    )
+    found, _ = explain_cloud(CLOUD, request)
+    assert [(step.group, step.text) for step in found] == [
+        ("", "all trees"),
+        ("", "in aggregate x"),
+        ("", "in the tree of b"),
+        ("1", "in aggregate y"),
+        ("root", "required ROOT"),
+        ("", "has VCPU"),
+        ("", "required T"),
+        ("1", "has PGPU"),
+        ("1", "required U"),
+        ("", "VCPU=8: min_unit, max_unit, step_size"),
+        ("", "VCPU=8: free"),
+        ("1", "PGPU=1: min_unit, max_unit, step_size"),
+        ("1", "PGPU=1: free"),
+    ]
+
+
+def test_a_host_is_not_in_an_aggregate_by_what_shares_with_it():
+    """Neither by the storage, nor by a provider that has nothing of a class."""
+    view = cloud(
+        node("a", aggregates=["x"], VCPU=8),
+        node("b", aggregates=["x", "y"], VCPU=8),
+        node("c", aggregates=["z"], VCPU=8),
+        storage("s", ["x", "z"], DISK_GB=100),
+    )
+    request = ask("VCPU:1,DISK_GB:10", membership=members("yz"))
+    found, left = explain_cloud(view, request)
+    assert [(step.text, step.removed) for step in found if step.removed] == [
+        ("in aggregate y or z", 1),
+        ("has VCPU", 1),
+    ]
+    assert sorted(left) == ["b", "c"]
+    (verdict,) = [each for each in explain_tree(view, request, view.node("a")) if not each.met]
+    assert (verdict.text, verdict.detail) == ("in aggregate y or z", "a is not in it")
+
+
+def test_a_trait_of_what_has_too_little_does_not_count():
+    """A provider with the trait and one with the amount are not enough for a class."""
+    assert verdicts("n", "VCPU:6", ["T"]) == [("VCPU=6: free", "a required trait is missing from n1")]
 
 
 @settings(max_examples=300)
@@ -122,7 +173,10 @@ def test_a_tree_with_a_candidate_meets_every_constraint(nodes, request):
     roots = roots_of_candidates(view, [of for of in used if not all(view.node(uuid).shares for uuid in of)])
     _, left = explain_cloud(view, request)
     assert roots <= left
-    assert all(all(verdict.met for verdict in explain_tree(view, request, view.node(root))) for root in left)
+    for root in view.roots:
+        verdicts = explain_tree(view, request, root)
+        assert all(verdict.met or verdict.detail for verdict in verdicts)
+        assert all(verdict.met for verdict in verdicts) or root.uuid not in left
 
 
 def record_of(node):

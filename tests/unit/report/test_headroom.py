@@ -93,6 +93,14 @@ def test_the_worst_domain_comes_first():
     ]
 
 
+def test_what_was_cut_is_not_said_to_have_no_room():
+    """Where an amount is free nowhere, that is proved nevertheless."""
+    cut = Unplaced("x", {}, 3, Shortage(), is_cut=True)
+    assert describe_reason(cut) == "its groups have too many combinations to tell whether a host has room"
+    short = Unplaced("x", {}, 3, Shortage("VCPU", 4, 2), is_cut=True)
+    assert describe_reason(short) == "VCPU: no host gives 4 at once"
+
+
 @pytest.mark.parametrize(
     ("hosts", "shortage", "despite", "text"),
     [

@@ -50,7 +50,7 @@ def test_options_equal_the_reference():
     # where each of the two is installed
     del ours["DEFAULT", "pybasedir"], wanted["DEFAULT", "pybasedir"]
     # what the reference does not have
-    del ours["placement_database", "other_programs_write"]
+    del ours["placement_database", "other_programs_write"], ours["placement_database", "write_patience"]
     ours = {(group, name): value for (group, name), value in ours.items() if group != "metrics"}
     assert ours == wanted
     for group, name in (("api", "auth_strategy"), ("placement", "allocation_candidates_generation_strategy")):
@@ -143,6 +143,23 @@ def test_wrong_value_is_found_at_once(tmp_path, group, line):
     conf.set_default(URL[1], URL[2], group=URL[0])
     with pytest.raises(ValueError, match=line.partition(" ")[0]):
         configuration.parse(conf, config_files=[str(path)], config_dirs=[])
+
+
+def test_wrong_values_are_told_together_with_their_places(tmp_path, monkeypatch):
+    """A line for the operator: the option, its group, the file or variable, and what is wrong."""
+    path = tmp_path / "placement.conf"
+    path.write_text("[placement_database]\nmax_pool_size = abc\n[api]\nauth_strategy = none\n")
+    monkeypatch.setenv("OS_PLACEMENT__MAX_ALLOCATION_CANDIDATES", "many")
+    conf = make_conf()
+    conf.set_default(URL[1], URL[2], group=URL[0])
+    with pytest.raises(ValueError, match="max_pool_size") as caught:
+        configuration.parse(conf, config_files=[str(path)], config_dirs=[])
+    assert str(caught.value) == (
+        f"max_pool_size in [placement_database] of {path}: 'abc' is no whole number; "
+        "max_allocation_candidates in [placement] of OS_PLACEMENT__MAX_ALLOCATION_CANDIDATES: 'many' is no "
+        f"whole number; auth_strategy in [api] of {path}: Valid values are [keystone, noauth2], but found "
+        "'none'"
+    )
 
 
 def test_options_without_effect_are_found(tmp_path):

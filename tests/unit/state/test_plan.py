@@ -185,6 +185,26 @@ def test_a_standard_name_that_the_server_lacks_is_refused(state, unknown):
         plan_apply(Document(providers=(ProviderEntry("a", state=state),)), EMPTY)
 
 
+def test_all_that_does_not_fit_the_server_is_told_at_once():
+    """A name that many entries need is told once."""
+    unknown = ProviderState({"NO_GB": Inventory(1)}, frozenset({"HW_NO"}))
+    document = Document(
+        providers=(
+            ProviderEntry("a", "new-uuid", state=unknown),
+            ProviderEntry("new", "v", state=ProviderState(traits=frozenset({"HW_NO"}))),
+            ProviderEntry("old"),
+        )
+    )
+    with pytest.raises(DocumentMismatch) as caught:
+        plan_apply(document, server(Provider("u", "a", 1), Provider("v", "old", 1)))
+    assert [line[:54] for line in str(caught.value).split("\n")] == [
+        "Resource provider 'a' and 1 more need the trait HW_NO,",
+        "Resource provider 'a' needs the resource class NO_GB, ",
+        "'new' and 'old' are the same resource provider on the ",
+        "The server has a resource provider 'a' with the UUID u",
+    ]
+
+
 def test_a_mistyped_standard_name_is_told_with_what_was_meant():
     """It is similar to one that the server knows."""
     document = Document(providers=(ProviderEntry("a", state=ProviderState(traits=frozenset({"HW_ROT"}))),))

@@ -214,6 +214,8 @@ def test_allocations_that_are_there_are_updated():
         consumers={"k": Consumer("k", 4, "project", "user", "INSTANCE", {"c": {"VCPU": 9}})},
     )
     document = Document(providers=(ProviderEntry("child", "c"),), consumers=tree().consumers)
-    server = fake()
+    owner = {"project_id": "project", "user_id": "user", "consumer_type": "INSTANCE"}
+    held = {"allocations": {"c": {"resources": {"VCPU": 9}}}, "consumer_generation": 4}
+    server = fake().on("GET", "/allocations/k", held | owner)
     assert told(apply(server, document, current)) == [("consumer", "k", "updated")]
     assert server.asked[-1].body["consumer_generation"] == 4

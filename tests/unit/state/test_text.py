@@ -6,6 +6,7 @@ import gc
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -124,6 +125,90 @@ def test_an_error_names_the_line_and_place(case):
     assert message.startswith(f"cloud.yaml, line {case['line']}: ")
     assert case["error"] in message
     assert "\n" not in message
+
+
+MANY = """\
+traits: [CUSTOM_GPU, gpu]
+providers:
+- name: compute-1
+  trait: []
+  uuid: none
+  traits: [HW_A, hw_b, CUSTOM_GUP]
+  inventories:
+    VCPU: {total: 0, reserved: x}
+    MEMORY_MB: {reserved: 4}
+    disk: {total: 1}
+- {name: numa0, parent: compute-1}
+- {name: numa0, parent: compte-1}
+- {name: loop, parent: loop}
+- only text
+allocations:
+- {consumer: x, project: p, resources: {compute-1: {VCPU: 0, PCPU: 1}, nowhere: {VCPU: 1}, only text: {A: 1}}}
+"""
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_and_once_each():
+    """What refers to an entry with a mistake is not taken for another one; a line each, in their order."""
+    with pytest.raises(UnreadableText) as caught:
+        parse_text(MANY, "cloud.yaml")
+    lines = str(caught.value).split("\n")
+    assert [line.removeprefix("cloud.yaml, line ")[:88] for line in lines] == [
+        "1: traits[1]: must have only upper-case letters, digits and underscores, unlike 'gpu'",
+        "4: providers[0].trait: unknown key; the keys here are name, uuid, parent, aggregates, tr",
+        "5: providers[0].uuid: must be a UUID, not 'none'",
+        "6: providers[0].traits[1]: must have only upper-case letters, digits and underscores, un",
+        "6: providers[0].traits: CUSTOM_GUP is not listed under traits at the top level (is it CU",
+        "8: providers[0].inventories.VCPU.total: must be from 1 to 2147483647, not 0",
+        "8: providers[0].inventories.VCPU.reserved: must be a whole number, not 'x'",
+        "9: providers[0].inventories.MEMORY_MB: the key 'total' is missing",
+        "10: providers[0].inventories.disk: must have only upper-case letters, digits and undersc",
+        "12: providers[2].name: 'numa0' is already that of providers[1]",
+        "12: providers[2].parent: no provider in this file has the name or UUID 'compte-1' (is it",
+        "13: providers[3].parent: the tree goes in a circle: 'loop' in 'loop'",
+        "14: providers[4]: must be a mapping (key: value), not 'only text'",
+        "16: allocations[0]: the key 'user' is missing",
+        "16: allocations[0].resources.compute-1.VCPU: must be from 1 to 2147483647, not 0",
+        "16: allocations[0].resources.nowhere: no provider in this file has the name or UUID 'now",
+        "16: allocations[0].consumer: must be a UUID, not 'x'",
+        "16: allocations[0].resources.compute-1: the provider has no inventory of PCPU in this fi",
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry", ["{name: h%d, parent: p%d}", "{name: h%d, traits: [CUSTOM_%d]}"], ids=["parents", "traits"]
+)
+def test_many_mistakes_take_linear_time(entry):
+    """To find what was meant by each of ten thousand would take minutes; those that are told have it."""
+    begun = time.process_time()
+    names = f"traits: [{', '.join(f'CUSTOM_A{number}' for number in range(10_000))}]\n"
+    hosts = "".join(f"- {entry % (number, number)}\n" for number in range(10_000))
+    with pytest.raises(UnreadableText) as caught:
+        parse_text(f"{names}providers:\n{hosts}", "file")
+    assert str(caught.value).endswith("\nand 9,980 more mistakes")
+    assert time.process_time() - begun < 30
+
+
+def test_a_mistake_that_is_repeated_is_told_once_and_many_mistakes_are_cut():
+    """Each host of a cloud may have it, or an alias of it, and a file may be of another kind altogether."""
+    text = "providers:\n" + "- {name: a%d, traits: [CUSTOM_X]}\n" * 3 % (1, 2, 3)
+    with pytest.raises(UnreadableText, match=r"^file, line 2: [^\n]*CUSTOM_X is not listed[^\n]*$"):
+        parse_text(text, "file")
+    text = "x-host: &host\n  traits: [hw]\nproviders:\n" + "- {<<: *host, name: a%d}\n" * 3 % (1, 2, 3)
+    with pytest.raises(UnreadableText, match=r"^file, line 2: providers\[0\]\.traits\[0\]: [^\n]*$"):
+        parse_text(text, "file")
+    with pytest.raises(UnreadableText) as caught:
+        parse_text("providers:\n" + "- {}\n" * 1500, "file")
+    lines = str(caught.value).split("\n")
+    assert (len(lines), lines[-1]) == (21, "and 1,480 more mistakes")
+
+
+def test_every_key_that_is_there_twice_is_told():
+    """Which of both values is meant decides what else is wrong."""
+    with pytest.raises(UnreadableText) as caught:
+        parse_text("version: 1\nversion: 2\nproviders:\n- name: a\n  name: 1\n", "file")
+    assert str(caught.value) == (
+        "file, line 2: the key 'version' is there twice\nfile, line 5: the key 'name' is there twice"
+    )
 
 
 @pytest.mark.parametrize(

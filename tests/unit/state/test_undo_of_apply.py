@@ -296,10 +296,11 @@ TAKEN_AWAY = Change(HELD, ProviderState(allocations={"g": {"VCPU": 1}}), Provide
 @pytest.mark.parametrize("moved_to", ["elsewhere", "g"])
 def test_a_consumer_that_was_moved_since_its_allocations_were_to_be_deleted_keeps_them(moved_to):
     """It may hold from providers that were not selected, and nobody confirmed that these go."""
+    owner = {"project_id": "project", "user_id": "user", "consumer_type": "INSTANCE"}
+    planned_on = {"allocations": {"g": {"resources": {"VCPU": 1}}}, "consumer_generation": 1}
     allocations = {moved_to: {"resources": {"VCPU": 2}, "generation": 3}}
     holding = {"allocations": allocations, "consumer_generation": 2}
-    owner = {"project_id": "project", "user_id": "user", "consumer_type": "INSTANCE"}
-    placement = FakePlacement().on("GET", "/allocations/k", holding | owner)
+    placement = FakePlacement().on("GET", "/allocations/k", planned_on | owner, holding | owner)
     placement.on("PUT", "/allocations/k", CONFLICT, (204, ""))
     outcome = run(placement, TAKEN_AWAY)
     assert isinstance(outcome.error, Overtaken)

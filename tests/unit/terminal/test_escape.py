@@ -73,7 +73,9 @@ def print_with(kind, formatter, *, is_terminal):
     app = SimpleNamespace(
         stdout=Stream(is_terminal=is_terminal),
         stderr=sys.stderr,
-        client_manager=SimpleNamespace(placement=SimpleNamespace(negotiates=False, writes=0)),
+        client_manager=SimpleNamespace(
+            placement=SimpleNamespace(negotiates=False, writes=0, endpoint="http://x")
+        ),
     )
     command = kind(app, None)
     command.run(command.get_parser("x").parse_args(["-f", formatter]))
@@ -137,7 +139,9 @@ def test_an_error_a_question_and_a_line_of_progress_are_harmless():
         stdout=None,
         stdin=io.StringIO("n\n"),
         stderr=Stream(is_terminal=True),
-        client_manager=SimpleNamespace(placement=SimpleNamespace(negotiates=False, writes=0)),
+        client_manager=SimpleNamespace(
+            placement=SimpleNamespace(negotiates=False, writes=0, endpoint="http://x")
+        ),
     )
     command = Refuse(app, None)
     with pytest.raises(PlacementError) as caught:

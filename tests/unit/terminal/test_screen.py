@@ -2,8 +2,11 @@
 """Text for terminals and for other streams."""
 
 import io
+from types import SimpleNamespace
 
-from osc_placement.terminal.confirmation import confirm
+import pytest
+
+from osc_placement.terminal.confirmation import ConfirmedCommand, confirm
 from osc_placement.terminal.screen import say, tell, wrap_for
 
 
@@ -32,6 +35,28 @@ def test_a_message_is_printed_in_one_write(monkeypatch):
     say(terminal, ["a name\x1b", "another"])
     assert writes == ["Plan these 2 again,\nand show the new\nplan?\n", "a name\\x1b\nanother\n"]
     tell(None, "nobody reads this")
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "told"),
+    [
+        ("prod", "R1", "Cloud prod, region R1: "),
+        ("prod", "", "Cloud prod: "),
+        (None, "R1", "Placement at http://placement.test: "),
+    ],
+)
+def test_question_names_the_cloud_that_is_changed(cloud, region, told):
+    """By the name that the operator gave, or else by the address, without a password."""
+    app = SimpleNamespace(
+        stdin=io.StringIO("yes\n"),
+        stderr=io.StringIO(),
+        options=SimpleNamespace(cloud=cloud),
+        client_manager=SimpleNamespace(
+            region_name=region, placement=SimpleNamespace(endpoint="http://joe:s3cret@placement.test")
+        ),
+    )
+    ConfirmedCommand.confirm(SimpleNamespace(app=app), "Go?")
+    assert app.stderr.getvalue() == f"{told}Go? [y/N] "
 
 
 def test_question_leaves_space_for_the_answer_in_its_last_line(monkeypatch):

@@ -33,6 +33,7 @@ with importing():
     from osc_placement.batch import capacity, select
     from osc_placement.client import PlacementClient
     from osc_placement.model import CUSTOM_PREFIX, canonical_uuid, is_uuid
+    from osc_placement.state import judge
 
 CLOUD: Final[Mapping[str, Any]] = {
     "cloud": {"type": "raw"},
@@ -197,6 +198,8 @@ def connect(params: Mapping[str, Any]) -> Cloud:
 
 def explain(error: Exception) -> str:
     """Return what went wrong and what to do, in the words of a playbook instead of a command line."""
+    if isinstance(error, judge.LeftOut):
+        return one_line(error).replace("the file", "the state").replace("--prune", "prune")
     if isinstance(error, capacity.Overcommitted):
         told = "; ".join(map(str, error.excesses))
         return f"{told}; allow_overcommitted: true changes it all the same"
@@ -213,7 +216,7 @@ def explain(error: Exception) -> str:
         return f"{one_line(error).partition('. --os')[0]}. api_timeout allows more time"
     if isinstance(error, errors.Unauthorized | keystone.Unauthorized):
         return f"{one_line(error)}; check the credentials of this cloud in clouds.yaml, or auth"
-    if isinstance(error, errors.Forbidden | keystone.Forbidden):
+    if isinstance(error, keystone.Forbidden) or errors.advise_on_policy(error):
         return f"{one_line(error)}; use a cloud whose user has the role for this, usually an administrator"
     if isinstance(error, keystone.ClientException | sdk.SDKException):
         return f"{one_line(error)}; check auth_url of this cloud and that its services run"
@@ -243,5 +246,6 @@ def tell_failures(failures: list[Mapping[str, Any]]) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Return the text of an error in one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Return the text of an error in one line, also if it tells several mistakes in a line each."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    return "; ".join(filter(None, lines)) or type(error).__name__

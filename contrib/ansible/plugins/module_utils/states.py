@@ -51,6 +51,7 @@ def compare(
     part, current = read_current(cloud.client, document, prune=prune, selection=selection)
     if selection and not (part.providers or current.leftover.providers):
         raise NoTreeSelected(selection, "of the state or the server" if prune else "of the state")
+    told = []
     for kind, listed, known in (
         ("trait", part.traits, current.traits),
         ("resource class", part.resource_classes, current.resource_classes),
@@ -59,7 +60,9 @@ def compare(
         wanted = {name for entry in part.providers for name in getattr(entry.state, facet) or ()}
         unknown = wanted - known - set(listed)
         if unknown:
-            raise Failed(explain_unknown(kind, unknown, known))
+            told.append(explain_unknown(kind, unknown, known))
+    if told:
+        raise Failed(". ".join(told))
     plan = plan_apply(part, current)
     run = judge_run(cloud.client, plan_run(plan, title), current, allow_overcommitted=allow_overcommitted)
     run = guard_managed(run, drop_managed=True)

@@ -245,8 +245,11 @@ def make_document(cloud: Cloud, params: dict[str, Any], existing: dict[str, Any]
     try:
         return parse_document(document)
     except InvalidDocument as error:
-        place = ".".join(map(str, error.path[2:] or error.path[:1]))
-        raise Failed(f"{place}: {error.problem}; nothing was changed") from error
+        told = [
+            f"{'.'.join(map(str, each.path[2:] or each.path[:1]))}: {each.problem}"
+            for each in (error, *error.others)
+        ]
+        raise Failed(f"{'; '.join(told)}; nothing was changed") from error
 
 
 def require_known(cloud: Cloud, custom: dict[str, list[str]]) -> None:

@@ -11,7 +11,8 @@ author: the authors of osc-placement (!UNKNOWN)
 description:
   - Creates and changes what differs from a state file, parents before children.
   - The format is that of C(openstack resource provider export) and C(apply). A resource provider or consumer
-    that the state does not name is not changed, and neither are the parts of one that it leaves out.
+    that the state does not name is not changed, and neither are the parts of one that it leaves out. A part
+    that it gives is replaced as a whole; a warning counts what is removed by that.
   - The whole state is checked before anything is written. If the server would refuse a part of it, such as
     the deletion of what is in use, nothing is changed.
   - A change is journalled as a run on the host where the module runs. C(openstack resource provider batch run
@@ -127,6 +128,7 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 )
 
 with importing():
+    from osc_placement.batch.plan import count_removed
     from osc_placement.state.document import Document, parse_document
     from osc_placement.state.selection import Selection
     from osc_placement.state.text import parse_text
@@ -165,6 +167,8 @@ def act(module: AnsibleModule, cloud: Cloud) -> dict[str, Any]:
     )
     for warning in run.warnings:
         module.warn(warning)
+    if removed := count_removed(run.changes):
+        module.warn(f"The state is without {removed} of what it names, which removes them")
     guard_deletions(module, plan)
     results = {
         "changed": bool(plan.size),

@@ -13,7 +13,7 @@ from osc_placement import codes, microversion
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid, is_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
-from osc_placement.server.api.http import Request, no_content, reply, stream
+from osc_placement.server.api.http import Request, find_latest, no_content, reply, stream
 from osc_placement.server.db import allocation as db
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.errors import Answer, answering
@@ -50,7 +50,7 @@ _POST_SCHEMAS = (
 def list_consumer_allocations(request: Request) -> Any:
     """GET /allocations/{consumer_uuid}: what it holds, by provider; nothing, if nobody knows it."""
     request.authorize(policies.ALLOCATION_LIST)
-    held = request.database.read(db.load_of_consumer, request.path["consumer_uuid"])
+    held = request.search(db.load_of_consumer, [], request.path["consumer_uuid"])
     by_provider: dict[str, Any] = {}
     for item in held:
         of_provider = by_provider.setdefault(item.provider_uuid, {"resources": {}})
@@ -63,7 +63,7 @@ def list_consumer_allocations(request: Request) -> Any:
             body["consumer_generation"] = held[0].consumer_generation
         if request.version >= microversion.CONSUMER_TYPES:
             body["consumer_type"] = held[0].consumer_type or UNKNOWN_TYPE
-    return reply(request, body, modified=max((item.modified for item in held), default=None))
+    return reply(request, body, modified=find_latest(item.modified for item in held))
 
 
 def list_provider_allocations(request: Request) -> Any:
@@ -80,7 +80,7 @@ def list_provider_allocations(request: Request) -> Any:
         if request.version >= microversion.CONSUMER_GENERATIONS:
             of_consumer["consumer_generation"] = item.consumer_generation
     body = {"allocations": by_consumer, "resource_provider_generation": generation}
-    return reply(request, body, modified=max((item.modified for item in held), default=None))
+    return reply(request, body, modified=find_latest(item.modified for item in held))
 
 
 def read_allocations(request: Request) -> Any:

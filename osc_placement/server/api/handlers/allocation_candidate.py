@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.candidates.combine import Work
 from osc_placement.candidates.query import BadQuery
 from osc_placement.candidates.request import parse
 from osc_placement.candidates.search import STEPS, search
+from osc_placement.candidates.work import Work
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import candidate_body
@@ -38,7 +38,12 @@ _SCHEMAS = (
 
 
 def list_candidates(request: Request) -> Any:
-    """GET /allocation_candidates."""
+    """GET /allocation_candidates.
+
+    That there is none is answered only if it is proved.
+
+    :raises errors.SearchCut: if the work was over before a candidate was found
+    """
     request.authorize(policies.CANDIDATE_LIST)
     request.query(request.pick(_SCHEMAS))
     try:
@@ -65,6 +70,10 @@ def list_candidates(request: Request) -> Any:
     # of the operator's limit, and not the client's, one more is searched, to find out whether there are more
     found = list(islice(search(view, wanted, work, shuffle=shuffle), bound + is_ours))
     request.service.metrics.searched(min(len(found), bound), whole=not (work.is_over or len(found) > bound))
+    if work.is_over and not found:
+        cut = errors.SearchCut()
+        LOG.warning("%s", cut)
+        raise cut
     if work.is_over or len(found) > bound:
         LOG.warning(
             "there are more candidates than the %d found: %s; ask for fewer groups or set a limit",

@@ -11,7 +11,7 @@ from osc_placement import codes, microversion
 from osc_placement.model import Inventory
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
-from osc_placement.server.api.http import Request, check, no_content, reply
+from osc_placement.server.api.http import Request, check, find_latest, no_content, reply
 from osc_placement.server.db import inventory as db
 from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
@@ -52,7 +52,9 @@ def may_reserve_all(request: Request) -> bool:
 
 
 def _reply_with_one(request: Request, inventory: Inventory, generation: int | None, **more: Any) -> Any:
-    body = inventory.to_json() | {"resource_provider_generation": generation}
+    body = inventory.to_json()
+    if generation is not None:
+        body["resource_provider_generation"] = generation
     return reply(request, body, **more)
 
 
@@ -77,7 +79,7 @@ def list_inventories(request: Request) -> Any:
     with answering(_PROVIDER_MISSING, uuid=request.path["uuid"]):
         provider, stored = request.database.read(db.load_of, request.path["uuid"])
     by_class = {item.resource_class: item.inventory for item in stored}
-    modified = max((item.modified for item in stored), default=None)
+    modified = find_latest(item.modified for item in stored)
     return _reply_with_all(request, by_class, provider.generation, modified=modified)
 
 

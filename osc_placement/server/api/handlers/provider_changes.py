@@ -40,8 +40,6 @@ _PARTS: Final[Mapping[str, _Part]] = {
     "traits": _Part(policies.PROVIDER_TRAIT_UPDATE, schemas.PUT_TRAITS, trait.SET_ANSWERS),
     "aggregates": _Part(policies.AGGREGATE_UPDATE, schemas.PUT_AGGREGATES_1_19, aggregate.SET_ANSWERS),
 }
-#: the limit on the errors in the answer to atomic changes; the number of all is beside them
-_MOST_ERRORS: Final = 10
 
 
 def change_providers(request: Request) -> Any:
@@ -88,8 +86,11 @@ def change_providers(request: Request) -> Any:
     # what no schema allows needs no transaction to be refused
     if wanted and not (atomic and verdicts):
         try:
-            verdicts |= request.database.write(
-                db.apply, wanted, may_reserve_all=inventory.may_reserve_all(request), atomic=atomic
+            verdicts |= db.change_many(
+                request.database,
+                wanted,
+                may_reserve_all=inventory.may_reserve_all(request),
+                atomic=atomic,
             )
         except db.Refused as error:
             verdicts = error.verdicts
@@ -129,7 +130,7 @@ def _refuse(request: Request, by_uuid: Mapping[str, Mapping[str, Any]], verdicts
     """
     refused = [uuid for uuid in by_uuid if uuid in verdicts]
     told = sorted(refused, key=lambda uuid: isinstance(verdicts[uuid], errors.ConcurrentUpdate))
-    found = [_tell(request, uuid, by_uuid[uuid], verdicts[uuid]) for uuid in told[:_MOST_ERRORS]]
+    found = [_tell(request, uuid, by_uuid[uuid], verdicts[uuid]) for uuid in told[: db.MOST_TOLD]]
     documents = [{"uuid": each["uuid"], **each["errors"][0]} for each in found]
     return reply(request, {"errors": documents, "refused": len(refused)}, status=409)
 

@@ -8,7 +8,7 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
-from osc_placement.server.api.http import Request, check, no_content, reply, require_json
+from osc_placement.server.api.http import Request, check, find_latest, no_content, reply, require_json
 from osc_placement.server.db import resource_class as db
 from osc_placement.server.errors import Answer, answering
 
@@ -21,9 +21,8 @@ def list_resource_classes(request: Request) -> Any:
     """GET /resource_classes."""
     request.authorize(policies.RESOURCE_CLASS_LIST)
     classes = request.database.read(db.load_all)
-    known = [item.modified for item in classes if item.modified is not None]
     body = {"resource_classes": [_serialize(request, item.name) for item in classes]}
-    return reply(request, body, modified=max(known, default=None))
+    return reply(request, body, modified=find_latest(item.modified for item in classes))
 
 
 def show_resource_class(request: Request) -> Any:

@@ -98,8 +98,8 @@ def _find(request: Request, filters: _Filters) -> tuple[Snapshot, Sequence[int]]
     if named is None:
         if filters.name or filters.uuid or filters.in_tree:
             # the database decides which names or UUIDs are equal; in MariaDB, "Blue" equals "blue"
-            ids = request.database.read(
-                db.find_ids, name=filters.name, uuid=filters.uuid, in_tree=filters.in_tree
+            ids = request.search(
+                db.find_ids, set(), name=filters.name, uuid=filters.uuid, in_tree=filters.in_tree
             )
             if not ids and not filters.traits.names and not filters.resources:
                 # PERF: a worker that has just started need not load the snapshot for this

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import codes
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
-from osc_placement.server.api.http import Request, check, no_content, reply
+from osc_placement.server.api.http import Request, check, find_latest, no_content, reply
 from osc_placement.server.db import trait as db
 from osc_placement.server.errors import Answer, answering
 
@@ -23,9 +23,8 @@ def _reply(request: Request, traits: Sequence[db.Trait], **more: Any) -> Any:
 
 def _reply_with(request: Request, times: Mapping[str, datetime | None], **more: Any) -> Any:
     """Answer with traits, which are given by the times of their last modification."""
-    known = [time for time in times.values() if time is not None]
     body = {"traits": list(times), **more}
-    return reply(request, body, modified=max(known, default=None))
+    return reply(request, body, modified=find_latest(times.values()))
 
 
 def list_traits(request: Request) -> Any:
@@ -51,7 +50,13 @@ def list_traits(request: Request) -> Any:
         if associated not in ("true", "false"):
             raise errors.HTTPError(400, 'The query parameter "associated" only accepts "true" or "false"')
         filters["associated"] = associated == "true"
-    return _reply(request, request.database.read(db.load_all, **filters))
+    try:
+        traits = request.database.read(db.load_all, **filters)
+    except errors.Unstorable:
+        # the names of traits are ASCII
+        filters["names"] = [name for name in filters.get("names", ()) if name.isascii()]
+        traits = request.database.read(db.load_all, **{**filters, "prefix": None})
+    return _reply(request, traits)
 
 
 def show_trait(request: Request) -> Any:
@@ -94,7 +99,7 @@ def list_provider_traits(request: Request) -> Any:
     request.authorize(policies.PROVIDER_TRAIT_LIST)
     if (known := request.find_known()) is not None:
         loaded, node = known
-        times = {name: loaded.trait_times[name] for name in node.traits}
+        times = {name: loaded.names.trait_times[name] for name in node.traits}
         return _reply_with(request, times, resource_provider_generation=node.generation)
     uuid = request.path["uuid"]
     missing = Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found: {error}")

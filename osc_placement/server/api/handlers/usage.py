@@ -33,13 +33,14 @@ def show_total_usages(request: Request) -> Any:
     request.authorize(policies.TOTAL_USAGES, {"project_id": request.parameters.get("project_id")})
     if request.version < microversion.CONSUMER_TYPES:
         parameters = request.query(schemas.LIST_USAGES_1_9)
-        usages: dict[str, Any] = request.database.read(
-            db.by_class, parameters["project_id"], parameters.get("user_id")
+        usages: dict[str, Any] = request.search(
+            db.by_class, {}, parameters["project_id"], parameters.get("user_id")
         )
         return reply(request, {"usages": usages})
     parameters = request.query(schemas.LIST_USAGES_1_38)
-    by_type = request.database.read(
+    by_type = request.search(
         db.by_consumer_type,
+        {},
         parameters["project_id"],
         parameters.get("user_id"),
         parameters.get("consumer_type"),

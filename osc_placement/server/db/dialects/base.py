@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
@@ -13,7 +12,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sqlalchemy.engine import URL, Connection, Engine
@@ -31,10 +30,6 @@ PORTION: Final = 500
 
 #: the largest value of a column of type INTEGER
 LARGEST_INTEGER: Final = (1 << 31) - 1
-
-#: hashes have 32 bits, so that sums of them overflow nowhere
-HASH_MASK: Final = (1 << 32) - 1
-
 
 Value = TypeVar("Value")
 
@@ -63,14 +58,12 @@ class Dialect:
     :cvar is_server: whether the database is a server, whose sessions may hang or be lost
     :cvar admits_many_writers: whether several transactions can write at the same time
     :cvar limits_integers: whether a generation cannot exceed the largest integer of SQL
-    :cvar hashes_slowly: whether `hash_of` takes long for each column
     :cvar make_read_only: the statement after which the database refuses changes from a connection
     """
 
     is_server = True
     admits_many_writers = True
     limits_integers = True
-    hashes_slowly = False
     #: MariaDB's and MySQL's
     make_read_only = "SET SESSION TRANSACTION READ ONLY"
 
@@ -125,6 +118,14 @@ class Dialect:
     def accept_id_zero(self, connection: Connection) -> None:
         """Let the next inserts store an explicit id 0, which is VCPU's."""
 
+    def limit_last_wait(self, connection: Connection) -> None:
+        """Have the last transaction of a process wait for another writer for a second at most."""
+
+    @contextmanager
+    def waiting_briefly(self, connection: Connection) -> Iterator[None]:
+        """Wait for each lock for a second at most, where locks are of rows."""
+        yield
+
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
         """Keep other processes from changing the schema until the transaction ends."""
@@ -148,26 +149,6 @@ class Dialect:
         :param added: the column whose number is added to that of the present row
         """
         raise NotImplementedError
-
-    def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        """Return a hash of numbers or UUIDs, from 0 to 2^32 - 1.
-
-        Sums of hashes collide with probability 2^-32. CRC32 alone must not be summed: it is linear, so the
-        sum of the hashes of some rows is often the same after they exchange values. CRC32 of its decimal
-        digits is not linear.
-        """
-        raise NotImplementedError
-
-    def hash_of_names(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        """Return a hash, as `hash_of`, of text that users choose, possibly with equal CRC32."""
-        raise NotImplementedError
-
-    def sum_hashes(self, conn: Connection, weights: Mapping[str, int]) -> int:
-        """Return the sum, over the texts, of `hash_of` times the weight."""
-        # as SQLite and MariaDB compute it; PERF: in SQL this would cost a claim one more round trip
-        return sum(
-            weight * zlib.crc32(str(zlib.crc32(text.encode())).encode()) for text, weight in weights.items()
-        )
 
 
 def update_on_conflict(statement: Any, table: sa.Table, added: str) -> sa.Insert:
@@ -210,18 +191,3 @@ class packed_integers(packed):  # noqa: N801  # it is written where functions ar
 def _pack(element: packed, compiler: Any, **settings: Any) -> str:
     values = (compiler.process(value, **settings) for value in element.clauses)
     return f"concat_ws(' ', {', '.join(values)})"
-
-
-def to_text(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
-    """Return a column as text, empty for NULL."""
-    return sa.func.coalesce(sa.cast(column, sa.String(255)), "")
-
-
-def masked_product(column: sa.ColumnElement[int], hash_: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """Return the lower bits of a number from 0 to 2^31 - 1 times a hash, so that a sum does not overflow."""
-    return (column * hash_).bitwise_and(HASH_MASK)
-
-
-def mask_product(number: int, hash_: int) -> int:
-    """Compute `masked_product` in Python."""
-    return (number * hash_) & HASH_MASK

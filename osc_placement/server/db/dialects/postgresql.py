@@ -11,7 +11,6 @@ import sqlalchemy as sa
 
 from osc_placement.server.db import silence
 from osc_placement.server.db.dialects.base import (
-    HASH_MASK,
     IDLE_SECONDS,
     PROBE_SECONDS,
     PROBES,
@@ -19,28 +18,26 @@ from osc_placement.server.db.dialects.base import (
     Dialect,
     EngineOptions,
     Purpose,
-    to_text,
     update_on_conflict,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sqlalchemy.engine import URL, Connection, Engine
 
 #: the number of the advisory lock on the schema: any number that no other program uses
 _SCHEMA_LOCK: Final = 0x706C6163656D656E
-_LIBPQ_LIVENESS: Final = {
+#: of each connection, unless the URL says otherwise
+_LIBPQ_OPTIONS: Final = {
+    # otherwise that of the database, which may have fewer characters, or which the driver does not decode
+    "client_encoding": "utf8",
     "connect_timeout": 10,
     "keepalives_idle": IDLE_SECONDS,
     "keepalives_interval": PROBE_SECONDS,
     "keepalives_count": PROBES,
     "tcp_user_timeout": TCP_USER_TIMEOUT,
 }
-_SUM_HASHES: Final = sa.text(
-    "SELECT SUM((hashtextextended(t.text, 0) & 4294967295) * t.weight)"
-    " FROM unnest(CAST(:texts AS text[]), CAST(:weights AS bigint[])) AS t(text, weight)"
-)
 
 
 class PostgreSQL(Dialect):
@@ -62,11 +59,17 @@ class PostgreSQL(Dialect):
     def connect_arguments(self, url: URL, purpose: Purpose) -> dict[str, Any]:
         if url.get_driver_name() not in ("psycopg2", "psycopg"):
             return {}
-        return {name: value for name, value in _LIBPQ_LIVENESS.items() if name not in url.query}
+        return {name: value for name, value in _LIBPQ_OPTIONS.items() if name not in url.query}
 
     def prepare(self, engine: Engine, purpose: Purpose, options: EngineOptions) -> None:
         if purpose in self.SILENT_SECONDS:
             silence.Limit(self.SILENT_SECONDS[purpose]).apply(engine)
+
+    @contextmanager
+    def waiting_briefly(self, connection: Connection) -> Iterator[None]:
+        # until the transaction ends
+        connection.exec_driver_sql("SET LOCAL lock_timeout = '1s'")
+        yield
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
@@ -78,17 +81,3 @@ class PostgreSQL(Dialect):
         from sqlalchemy.dialects.postgresql import insert
 
         return update_on_conflict(insert(table), table, added)
-
-    def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        text = sa.func.concat_ws(":", *map(to_text, columns))
-        return sa.func.hashtextextended(text, 0).bitwise_and(HASH_MASK)
-
-    def hash_of_names(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        return self.hash_of(*columns)
-
-    def sum_hashes(self, conn: Connection, weights: Mapping[str, int]) -> int:
-        """Compute the sum in the database, because its hash function is not available in Python."""
-        if not weights:
-            return 0
-        parameters = {"texts": list(weights), "weights": list(weights.values())}
-        return int(conn.scalar(_SUM_HASHES, parameters) or 0)

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -20,14 +18,11 @@ from osc_placement.server.db.dialects.base import (
     EngineOptions,
     Purpose,
     packed,
-    to_text,
     update_on_conflict,
 )
-from osc_placement.server.db.driver_errors import is_busy, is_read_only
+from osc_placement.server.db.driver_errors import Kind, classify, find
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy.engine import URL, Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -72,16 +67,6 @@ class SQLite(Dialect):
             # with FULL, acknowledged commits survive a power failure
             cursor.execute(f"PRAGMA synchronous = {'FULL' if options.sqlite_synchronous else 'OFF'}")
             cursor.close()
-            # SQLite has no hash function; this one takes bytes, as a Python function that takes text is five
-            # times slower
-            create_function = cast(Any, connection).create_function
-            create_function("crc32", 1, zlib.crc32, deterministic=True)
-            create_function(
-                "sha1_32",
-                1,
-                lambda text: int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:4]),
-                deterministic=True,
-            )
 
         @event.listens_for(engine, "begin")
         def start_transaction(connection: Connection) -> None:
@@ -94,23 +79,22 @@ class SQLite(Dialect):
         try:
             super().try_to_write(connection, table)
         except (sa.exc.OperationalError, db_exc.DBError) as error:
-            if not is_busy(error):
+            if classify(find(error)) is not Kind.BUSY:
                 raise
         finally:
             # the unit is milliseconds
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS}000")
+
+    def limit_last_wait(self, connection: Connection) -> None:
+        # the driver's connection, as a transaction of SQLAlchemy's would wait when it begins
+        driver: Any = connection.connection.driver_connection
+        driver.execute("PRAGMA busy_timeout = 1000").close()
 
     def upsert(self, table: sa.Table, added: str) -> sa.Insert:
         # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.sqlite import insert
 
         return update_on_conflict(insert(table), table, added)
-
-    def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        return sa.func.crc32(_to_bytes(sa.func.crc32(_to_bytes(_join(columns)))))
-
-    def hash_of_names(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        return sa.func.sha1_32(_join(columns))
 
 
 def _switch_to_wal(cursor: Any) -> None:
@@ -126,30 +110,24 @@ def _switch_to_wal(cursor: Any) -> None:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if is_read_only(error):
+            kind = classify(error)
+            if kind is Kind.READ_ONLY:
                 # another connection that can write to the file may switch it
                 return
-            if not is_busy(error) or time.monotonic() > end:
+            if kind is not Kind.BUSY or time.monotonic() > end:
                 raise
             time.sleep(0.01)
         else:
             return
 
 
-def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.ColumnElement[str]:
-    # SQLite has concat_ws since 3.44 only
-    text, *rest = map(to_text, columns)
-    for part in rest:
-        text = text + ":" + part
-    return text
-
-
-def _to_bytes(value: sa.ColumnElement[Any]) -> sa.ColumnElement[bytes]:
-    return sa.cast(value, sa.LargeBinary)
-
-
 @compiles(packed, "sqlite")
 def _pack(element: packed, compiler: Any, **settings: Any) -> str:
-    # SQLite has concat_ws since 3.44 only
-    values = (f"({compiler.process(value, **settings)})" for value in element.clauses)
+    # SQLite has concat_ws since 3.44 only, and makes a text of 15 digits of a number that may have 17
+    values = (
+        f"printf('%!.17g', {compiler.process(value, **settings)})"
+        if isinstance(value.type, sa.Float)
+        else f"({compiler.process(value, **settings)})"
+        for value in element.clauses
+    )
     return "(" + " || ' ' || ".join(values) + ")"

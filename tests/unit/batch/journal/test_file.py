@@ -3,8 +3,10 @@
 
 import contextlib
 import datetime
+import errno
 import fcntl
 import json
+import pathlib
 import resource
 import stat
 import threading
@@ -828,6 +830,17 @@ def test_invalid_settings_are_damage(tmp_path):
     for read in (journal.read, journal.read_header):
         with pytest.raises(journal.JournalError, match="damaged at line 1"):
             read(run_id, tmp_path)
+
+
+def test_journal_that_may_not_be_written_is_told_with_what_names_another_place(tmp_path, monkeypatch):
+    """The directory of the journals is nothing that the command line names."""
+
+    def refuse(*_arguments, **_settings):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
+    with pytest.raises(journal.JournalError, match="Permission denied; XDG_STATE_HOME names another place"):
+        journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "runs")
 
 
 def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):

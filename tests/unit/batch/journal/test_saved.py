@@ -79,6 +79,13 @@ def test_plan_can_be_written_to_an_unnamed_pipe(path):
     os.close(writer)
 
 
+def test_plan_that_cannot_be_written_is_told_with_its_directory(path, monkeypatch):
+    """A relative name does not say where that was."""
+    monkeypatch.chdir(path.parent)
+    with pytest.raises(BadPlanFile, match=f"The plan {path.parent}/none/p.json cannot be written: No such"):
+        save(pathlib.Path("none/p.json"))
+
+
 def test_directory_as_plan_file_is_refused(path):
     """It is said so, and nothing is left there."""
     with pytest.raises(BadPlanFile, match="cannot be written: Is a directory"):

@@ -47,19 +47,30 @@ def test_consumer_without_a_type_stays_without():
     assert asked.headers["openstack-api-version"] == "placement 1.37"
 
 
+@pytest.mark.parametrize("is_refused", [True, False], ids=("refused", "read"))
 @pytest.mark.parametrize(
     "held",
     [{"other": {"resources": {"VCPU": 1}}}, {"rp": {"resources": {"VCPU": 8}}}],
     ids=("moved", "resized"),
 )
-def test_consumer_that_somebody_gave_something_else_is_left_alone(held):
-    """A plan for what it held is not joined with what it holds: that might be twice, or nothing."""
+def test_consumer_that_somebody_gave_something_else_is_left_alone(held, is_refused):
+    """A plan for what it held is not joined with what it holds: that might be twice, or nothing.
+
+    Its generation says nothing if it was emptied in between.
+    """
+    before = {"rp": {"VCPU": 1}, "stale": {"VCPU": 1}}
+    planned_on = {uuid: {"resources": amounts} for uuid, amounts in before.items()}
     placement = FakePlacement().on("PUT", "/allocations/c", CONFLICT)
-    shown = {"allocations": held, "project_id": "project", "user_id": "user", "consumer_generation": 4}
-    placement.on("GET", "/allocations/c", {**shown, "consumer_type": "INSTANCE"})
-    consumer = Consumer("c", 3, "project", "user", "INSTANCE")
-    before = ProviderState(allocations={"rp": {"VCPU": 1}, "stale": {"VCPU": 1}})
-    change = Change(consumer, before, ProviderState(allocations={"rp": {"VCPU": 1}}))
+    shown = {"project_id": "project", "user_id": "user", "consumer_type": "INSTANCE"}
+    shown |= {"consumer_generation": 3}
+    readings = [shown | {"allocations": planned_on}] if is_refused else []
+    placement.on("GET", "/allocations/c", *readings, shown | {"allocations": held})
+    change = Change(
+        Consumer("c", 3, "project", "user", "INSTANCE"),
+        ProviderState(allocations=before),
+        ProviderState(allocations={"rp": {"VCPU": 1}}),
+    )
     outcome = run_change(placement.client(), change, Recorded("audit", ("allocations",)))
     assert (outcome.result, "look again" in str(outcome.error)) == (Result.FAILED, True)
-    assert len([asked for asked in placement.asked if asked.method == "PUT"]) == 1
+    assert outcome.untouched
+    assert placement.lines.count("PUT /allocations/c") == is_refused

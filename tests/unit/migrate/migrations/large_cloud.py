@@ -14,7 +14,7 @@ import uuid
 from osc_placement.api.consumer import Consumer
 from osc_placement.migrate.migrations.base import Context
 from osc_placement.migrate.migrations.heal_allocations import HealAllocations
-from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance
+from osc_placement.migrate.nova.facts import BootRequest, Cell, ComputeNode, Instance
 from osc_placement.migrate.nova.flavors import parse_flavor
 from osc_placement.model import Inventory, Provider, ProviderRecord
 
@@ -47,6 +47,13 @@ class Source:
     def list_migrations(self, _cell):
         return []
 
+    def list_aggregates(self):
+        return []
+
+    def read_requests(self, _cell, uuids):
+        image = {f"property{number}": "value" for number in range(20)}
+        return {uuid: BootRequest("zone", image=dict(image)) for uuid in uuids}
+
     def iterate_instances(self, _cell):
         for number in range(INSTANCES):
             host = f"host{number % HOSTS}"
@@ -66,6 +73,9 @@ class Client:
 
     def allow_concurrency(self, _number):
         """It answers at once."""
+
+    def list_traits(self):
+        return []
 
     def read_providers(self, **_settings):
         for number in range(HOSTS):

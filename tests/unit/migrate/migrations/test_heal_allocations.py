@@ -10,9 +10,10 @@ from osc_placement.flavor import Flavor
 from osc_placement.migrate.migrations import heal_allocations
 from osc_placement.migrate.migrations.base import Context, Grant
 from osc_placement.migrate.migrations.cloud import AllocationView
-from osc_placement.migrate.migrations.heal_allocations import HealAllocations, Healer
+from osc_placement.migrate.migrations.heal_allocations import HealAllocations
+from osc_placement.migrate.migrations.healer import Healer
 from osc_placement.migrate.migrations.port_claims import Network
-from osc_placement.migrate.nova.facts import UNREADABLE_PORT, Cell, ComputeNode, Instance
+from osc_placement.migrate.nova.facts import UNREADABLE_PORT, BootRequest, Cell, ComputeNode, Instance
 from osc_placement.migrate.nova.hosts import Hosts, Moves
 from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.nova.source import Unreadable
@@ -107,7 +108,7 @@ def test_nothing_is_planned_with_a_doubtful_neutron(monkeypatch):
     instance = Instance("i", "p", "u", "h1", "h1", flavor=Flavor(2, 1, 1))
     node = ComputeNode("host", "h1", "h1", cell="cell")
     cloud = AllocationView([record("host", SIZES)])
-    monkeypatch.setattr(heal_allocations, "read_cloud", lambda *_: cloud)
+    monkeypatch.setattr(heal_allocations, "read_cloud", lambda *_, **__: cloud)
     source = SimpleNamespace(
         list_cells=lambda: [CELL],
         map_hosts=lambda: {"h1": "cell"},
@@ -115,11 +116,13 @@ def test_nothing_is_planned_with_a_doubtful_neutron(monkeypatch):
         count_instances=lambda: {"cell": 1},
         list_migrations=lambda _cell: [],
         iterate_instances=lambda _cell: [instance],
+        list_aggregates=list,
+        read_requests=lambda _cell, uuids: dict.fromkeys(uuids, BootRequest()),
     )
     neutron = SimpleNamespace(list_ports=list)
     context = Context(
         lambda: source,
-        SimpleNamespace(allow_concurrency=lambda _: None),
+        SimpleNamespace(allow_concurrency=lambda _: None, list_traits=list),
         1,
         open_neutron=lambda: neutron,
         names_neutron=True,

@@ -6,6 +6,9 @@ import sqlite3
 import threading
 import time
 
+import psycopg
+import psycopg2
+import pymysql
 import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -13,6 +16,7 @@ from oslo_db import exception as db_exc
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, driver_errors, engine
 from osc_placement.server.db.dialects import postgresql, sqlite
+from osc_placement.server.db.driver_errors import Kind
 from osc_placement.server.db.engine import Database
 
 metadata = sa.MetaData()
@@ -80,7 +84,7 @@ def test_an_id_that_could_not_be_taken_is_a_lost_race(open_database):
     def refuse_once(_cursor, _statement, _parameters, _context):
         if not refused:
             refused.append(True)
-            raise sqlite3.OperationalError("(1467, 'Failed to read auto-increment value')")
+            raise sqlite3.OperationalError(1467, "Failed to read auto-increment value")
 
     def claim(connection):
         add(connection, "before")
@@ -176,7 +180,7 @@ def test_a_connection_that_breaks_during_the_commit_ends_a_write(open_database):
     def lose(connection):
         raise db_exc.DBConnectionError
 
-    with pytest.raises(errors.DatabaseUnavailable):
+    with pytest.raises(errors.OutcomeUnknown):
         database.write(written, "attempt")
     assert written.attempts == 1
 
@@ -241,10 +245,79 @@ def test_databases_in_memory_are_separate():
     other.dispose()
 
 
-@pytest.mark.parametrize("words", ["no such table", "(1146, 'x')", "UndefinedTable", "42P01"])
-def test_a_value_in_an_error_is_not_taken_for_a_missing_table(words):
-    """Databases quote the values of clients in what they say."""
-    assert not driver_errors.is_table_missing(sqlite3.IntegrityError(f"Duplicate entry '{words}'"))
+def make_error(class_, *arguments, **attributes):
+    """An error of a driver with attributes that are set by the driver."""
+    return type(class_.__name__, (class_,), {"__module__": class_.__module__, **attributes})(*arguments)
+
+
+#: the errors of drivers by their meaning, with texts of clients that mean something else
+ERRORS = [
+    (Kind.OUTAGE, pymysql.err.OperationalError(2013, "Lost connection to server during query")),
+    (Kind.OUTAGE, pymysql.err.OperationalError(1040, "Too many connections")),
+    (Kind.OUTAGE, psycopg2.OperationalError("could not connect to server: 22P05")),
+    (Kind.OUTAGE, make_error(psycopg2.OperationalError, pgcode="57P03")),
+    (Kind.OUTAGE, psycopg.OperationalError("connection failed")),
+    (Kind.OUTAGE, psycopg.errors.AdminShutdown("terminating connection")),
+    (Kind.OUTAGE, make_error(sqlite3.OperationalError, sqlite_errorname="SQLITE_IOERR_READ")),
+    (Kind.FULL, pymysql.err.OperationalError(1030, 'Got error 28 "No space left on device"')),
+    (Kind.FULL, make_error(psycopg2.OperationalError, pgcode="53100")),
+    (Kind.FULL, make_error(sqlite3.OperationalError, sqlite_errorname="SQLITE_FULL")),
+    (Kind.READ_ONLY, pymysql.err.OperationalError(1290, "running with the --read-only option")),
+    (Kind.READ_ONLY, make_error(sqlite3.OperationalError, sqlite_errorname="SQLITE_READONLY_DBMOVED")),
+    (Kind.DENIED, psycopg.errors.InsufficientPrivilege("permission denied")),
+    (Kind.NO_TABLE, pymysql.err.ProgrammingError(1146, "Table 'x' doesn't exist")),
+    (Kind.NO_COLUMN, pymysql.err.OperationalError(1054, "Unknown column 'x'")),
+    (Kind.NO_COLUMN, psycopg.errors.UndefinedColumn("column x does not exist")),
+    (
+        Kind.NO_COLUMN,
+        make_error(sqlite3.OperationalError, "no such column: x", sqlite_errorname="SQLITE_ERROR"),
+    ),
+    (
+        Kind.NO_COLUMN,
+        make_error(sqlite3.OperationalError, "x has no column named y", sqlite_errorname="SQLITE_ERROR"),
+    ),
+    (
+        Kind.NO_TABLE,
+        make_error(sqlite3.OperationalError, "no such table: x", sqlite_errorname="SQLITE_ERROR"),
+    ),
+    (Kind.BUSY, make_error(sqlite3.OperationalError, sqlite_errorname="SQLITE_BUSY_SNAPSHOT")),
+    (Kind.LOST_RACE, pymysql.err.OperationalError(1213, "Deadlock found")),
+    (Kind.LOCKED, pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")),
+    (Kind.LOCKED, psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")),
+    (Kind.LOST_RACE, psycopg.errors.SerializationFailure("conflict with recovery")),
+    (Kind.MIXED_TEXTS, pymysql.err.OperationalError(1271, "Illegal mix of collations")),
+    (Kind.UNSTORABLE, pymysql.err.DataError(1366, "Incorrect string value")),
+    (Kind.UNSTORABLE, psycopg.errors.UntranslatableCharacter("character has no equivalent")),
+    (Kind.UNSTORABLE, UnicodeEncodeError("latin-1", "é", 0, 1, "not in range")),
+    # neither an outage nor anything else that is known
+    (None, pymysql.err.OperationalError(1064, "You have an error near 'No space left on device'")),
+    (None, pymysql.err.IntegrityError(1062, "Duplicate entry 'no such table' for key 'x'")),
+    (None, psycopg.errors.StatementTooComplex("stack depth limit exceeded")),
+    (None, make_error(sqlite3.OperationalError, "too many terms", sqlite_errorname="SQLITE_ERROR")),
+    (None, sqlite3.IntegrityError("(1146, 'x') 42P01 database is locked")),
+]
+
+
+@pytest.mark.parametrize(("kind", "error"), ERRORS, ids=repr)
+def test_code_of_an_error_says_what_it_means(kind, error):
+    """Whatever the class that a driver gives it, and the values that its message quotes."""
+    assert driver_errors.classify(error) is kind
+
+
+@pytest.mark.parametrize("during", ["statement", "commit"])
+def test_unknown_error_of_the_database_is_no_outage_before_the_commit(open_database, during):
+    """It is an error of ours then; at the commit, nobody knows what was changed."""
+    database = open_database()
+    error = sa.exc.OperationalError("", (), sqlite3.OperationalError("too many SQL variables"))
+
+    def fail(*_arguments):
+        raise error
+
+    if during == "commit":
+        sa.event.listen(database.engine, "commit", fail)
+    operation = fail if during == "statement" else add
+    with pytest.raises(errors.OutcomeUnknown if during == "commit" else sa.exc.OperationalError):
+        database.write(operation, "x")
 
 
 def get_raw(connection):

@@ -153,6 +153,6 @@ def test_binary_file_is_refused(tmp_path):
 def test_file_in_a_missing_directory_is_refused(tmp_path):
     """A directory that does not exist is not made."""
     path = tmp_path / "nowhere" / "clouds.yaml"
-    with pytest.raises(CannotRun, match="the directory does not exist"):
+    with pytest.raises(CannotRun, match=f"the directory {path.parent} does not exist"):
         clouds_yaml.prepare(path, URL)
     assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 
 import json
 
+from osc_placement.server.errors import SearchCut
 from osc_placement.server.shadow.exchange import Answer, Request
 from osc_placement.server.shadow.explained import explain
 
@@ -93,3 +94,13 @@ def test_reference_ignores_the_tree_of_a_group_without_resources():
     assert explain(ask(f"{query}&{tree}"), ours, theirs) is None
     assert explain(ask(query), theirs, ours) is None
     assert explain(ask(f"{query}&{tree}&resources_N=VCPU:1"), theirs, ours) is None
+
+
+def test_a_search_that_was_cut_is_no_wrong_answer():
+    """The reference answers that there is none, or finds one, however long that takes."""
+    error = {"status": 400, "detail": str(SearchCut())}
+    cut = Answer(400, {"content-type": "application/json"}, json.dumps({"errors": [error]}).encode())
+    reason = "a search that was cut before it found a candidate"
+    assert explain(ask("resources=DISK_GB:1"), candidates(), cut) == reason
+    assert explain(ask("resources=DISK_GB:1"), candidates((POOL, HOST)), cut) == reason
+    assert explain(ask("resources=DISK_GB:1"), cut, candidates()) is None
