@@ -30,7 +30,7 @@ from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
 from osc_placement.migrate.migrations.flavors import MOST_UNUSED
 from osc_placement.migrate.migrations.registry import current_name
-from osc_placement.migrate.migrations.verdict import STUCK_AFTER
+from osc_placement.migrate.nova.facts import STUCK_AFTER
 from osc_placement.migrate.nova.notifications import TOPIC
 from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard

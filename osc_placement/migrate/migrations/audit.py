@@ -28,6 +28,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
@@ -51,8 +52,8 @@ from osc_placement.migrate.migrations.port_claims import (
     describe_surplus,
     read_network,
 )
-from osc_placement.migrate.migrations.verdict import STUCK_AFTER, Unplaced, Verdict
-from osc_placement.migrate.nova.facts import Cell, ComputeNode, ComputeService, Instance
+from osc_placement.migrate.migrations.verdict import Unplaced, Verdict, describe_halted
+from osc_placement.migrate.nova.facts import RESIZED, STUCK_AFTER, Cell, ComputeNode, ComputeService, Instance
 from osc_placement.migrate.nova.hosts import (
     Hosts,
     Moves,
@@ -215,6 +216,10 @@ class Nova:
     places: dict[str, str | None] = field(default_factory=dict)
     #: by instance that holds something and uses nothing, its state
     unused: dict[str, str] = field(default_factory=dict)
+    #: instances on a host that wait for the confirmation of a resize
+    resized: set[str] = field(default_factory=set)
+    #: by instance on a host in a task that nova has not changed for long, what it is doing, and since when
+    halted: dict[str, tuple[str, datetime | None]] = field(default_factory=dict)
     #: instances on no host for which nova may be claiming
     pending: set[str] = field(default_factory=set)
     unreadable: list[Problem] = field(default_factory=list)
@@ -260,7 +265,7 @@ class Nova:
             for each in self.healer.problems
             if each.reason not in (Reason.WRONG_HOST, Reason.DOUBLED) or each.subject in left
         ]
-        kept += [*self.stuck, *self._describe_left()]
+        kept += [*self.stuck, *self._describe_left(), *self._describe_halted()]
         return [*self.hosts.problems, *self.unreadable, *missing, *kept]
 
     @cached_property
@@ -300,6 +305,10 @@ class Nova:
             if verdict is Verdict.PLACED:
                 node = self.healer.find_node(cell, instance)
                 self.places[uuid] = node.uuid if node else None
+                if instance.vm_state == RESIZED:
+                    self.resized.add(uuid)
+                elif self.unplaced.is_late(instance.changed_at):
+                    self.halted[uuid] = (f"{instance.vm_state}, {instance.task_state}", instance.changed_at)
                 yield instance
             elif uuid in self.cloud.held:
                 if verdict is Verdict.UNUSED:
@@ -362,6 +371,30 @@ class Nova:
                 text = f"it was evacuated from {place[1]}, and holds resources of {names} still; {objection}"
                 yield Problem(Reason.IN_USE, f"instance {instance}", text)
 
+    def _describe_halted(self) -> Iterator[Problem]:
+        """Yield a problem for each move or task that nova has not gone on with for long.
+
+        Not if nothing is held for it: the record of a move may be left over, and of a task only nova has to
+        be told.
+        """
+        halted: dict[str, tuple[str, datetime | None, str | None]] = {
+            uuid: (*doing, None) for uuid, doing in self.halted.items() if self._holds_elsewhere(uuid)
+        }
+        for move in self.moves.find_late(self.unplaced.now, self.unplaced.patience):
+            uuid = move.instance_uuid
+            is_idle = uuid in self.places and uuid not in self.healer.busy and uuid not in self.resized
+            is_held = move.uuid in self.cloud.held or self._holds_elsewhere(uuid)
+            if uuid in self.halted or (is_idle and is_held):
+                halted[uuid] = (move.describe(), move.changed_at, move.uuid)
+        for uuid, doing in sorted(halted.items()):
+            yield Problem(Reason.STUCK, f"instance {uuid}", describe_halted(uuid, *doing))
+
+    def _holds_elsewhere(self, instance: str) -> bool:
+        """Return whether an instance on a host holds something that this host cannot give it."""
+        node = self.places.get(instance) or ""
+        held = self.cloud.held.get(instance, {})
+        return node in self.cloud.records and not held.keys() <= set(self.cloud.reach(node))
+
     def find_use(self, consumer: str, instance: str) -> frozenset[str]:
         """Return the providers where a consumer holds what an instance uses and does not hold itself.
 
@@ -418,7 +451,11 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
     problems = []
     for move in moves:
         consumer, instance = move.uuid or "", move.instance_uuid
-        used = suspects[consumer] if instance in unsettled else nova.find_use(consumer, instance)
+        used = (
+            suspects[consumer]
+            if instance in unsettled | nova.healer.busy.keys()
+            else nova.find_use(consumer, instance)
+        )
         kept = used & suspects[consumer]
         if not kept:
             continue
@@ -426,12 +463,15 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
         if instance in suspects:
             suspects[instance] |= shared.intersection(nova.cloud.held[instance]) & kept
         names = ", ".join(sorted(map(nova.cloud.name, kept)))
-        text = (
-            f"it is a migration that is over ({move.status}) and holds what instance {instance} uses of "
-            f"{names}; placement-migrate heal-allocations gives the instance its own, and the next audit "
-            "removes this, or "
-            f"openstack resource provider allocation move {consumer} {instance}"
-        )
+        text = f"it is a migration that is over ({move.status}) and holds what instance {instance} "
+        text += f"uses of {names}"
+        if task := nova.healer.busy.get(instance):
+            text += f", which is {task} at the moment"
+        elif nova.cloud.held.get(instance, {}).keys() - suspects.get(instance, frozenset()):
+            text += f"; placement-migrate heal-allocations --force --instance {instance} gives it its own, "
+            text += "and the next audit removes this"
+        else:
+            text += f"; openstack resource provider allocation move {consumer} {instance} gives it that"
         problems.append(Problem(Reason.IN_USE, f"consumer {consumer}", text))
     return problems
 

@@ -20,6 +20,7 @@ import enum
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
 from osc_placement.batch.plan import Plan
@@ -36,7 +37,8 @@ from osc_placement.migrate.migrations.providers import (
     read_former,
     was_reported,
 )
-from osc_placement.migrate.nova.facts import ComputeNode, ComputeService
+from osc_placement.migrate.migrations.verdict import describe_halted
+from osc_placement.migrate.nova.facts import RESIZED, STUCK_AFTER, ComputeNode, ComputeService
 from osc_placement.migrate.nova.hosts import read_services
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import is_uuid
@@ -53,10 +55,10 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "shelved": "openstack server shelve --offload {}",
 }
 _SHOW: Final = "openstack resource provider allocation show {}"
-_RESIZED: Final = "its owner has to confirm or revert the resize"
+_CONFIRM: Final = "its owner has to confirm or revert the resize"
 #: by vm_state, what has to be done if that is not for an administrator to decide
 _ADVICE: Final[Mapping[str, str]] = {
-    "resized": _RESIZED,
+    RESIZED: _CONFIRM,
     "soft-delete": "wait until nova reclaims it ([DEFAULT]/reclaim_instance_interval), or restore it with "
     "openstack server restore {} and move it",
 }
@@ -275,12 +277,16 @@ class _Host:
 
     def hold_moves(self) -> Iterator[Hold]:
         """Yield a hold for each move from or to the host that is not over."""
+        late = set(self._nova.moves.find_late(datetime.now(UTC), STUCK_AFTER))
         for move in self._moves:
             if move.is_evacuated:
                 continue  # it ends when nova-compute is up again; what it holds is an allocation
-            way = f"{move.source_host} to {move.dest_host} ({move.status or 'no status'})"
-            advice = f"; {_RESIZED}" if move.status == "finished" else ""
-            yield Hold(Step.MOVES, f"instance {move.instance_uuid}", f"it is moving from {way}{advice}")
+            text = f"it is {move.describe()}"
+            if move.uuid in self._nova.moves.unconfirmed:
+                text += f"; {_CONFIRM}"
+            elif move in late:
+                text = describe_halted(move.instance_uuid, move.describe(), move.changed_at, move.uuid)
+            yield Hold(Step.MOVES, f"instance {move.instance_uuid}", text)
 
     def hold_instances(self) -> Iterator[Hold]:
         """Yield a hold for each instance that nova has on the host, whatever its state."""

@@ -40,9 +40,10 @@ from osc_placement.migrate.migrations.port_claims import (
     describe_skipped,
     read_network,
 )
-from osc_placement.migrate.migrations.verdict import STUCK_AFTER, Unplaced
+from osc_placement.migrate.migrations.verdict import Unplaced
 from osc_placement.migrate.nova.facts import (
     REBUILD_HINT,
+    STUCK_AFTER,
     Cell,
     Instance,
 )

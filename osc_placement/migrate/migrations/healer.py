@@ -24,7 +24,14 @@ from osc_placement.migrate.migrations.port_claims import (
     describe_grant,
 )
 from osc_placement.migrate.migrations.verdict import is_off_host
-from osc_placement.migrate.nova.facts import UNREADABLE_PORT, Cell, ComputeNode, Instance, MigrationRecord
+from osc_placement.migrate.nova.facts import (
+    RESIZED,
+    UNREADABLE_PORT,
+    Cell,
+    ComputeNode,
+    Instance,
+    MigrationRecord,
+)
 from osc_placement.migrate.nova.flavors import claim_of, key_of_claim
 from osc_placement.migrate.nova.hosts import Hosts, Moves, Place
 from osc_placement.migrate.nova.ports import PORT_CLASSES
@@ -45,7 +52,6 @@ RECORDS_FIRST = (
     "online_data_migrations"
 )
 _SET_BY_HAND = "openstack resource provider allocation set {} gives it all that it has"
-_RESIZED = "resized"
 #: problems with what an instance holds
 _HELD_WRONG = (Reason.WRONG_HOST, Reason.DOUBLED, Reason.WRONG_AMOUNT, Reason.BUSY)
 #: what an image may ask for, where its properties are not told
@@ -149,10 +155,9 @@ class Healer:
     def describe_move(self, move: MigrationRecord) -> str:
         """Say of a move that is not over what is held where it comes from; nothing if that says nothing."""
         if not move.is_evacuated:
-            way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
             names = ", ".join(map(self._cloud.name, self._cloud.held.get(move.uuid or "", ())))
             holds = f" {move.uuid} holds resources of {names}" if names else " holds nothing"
-            return f"instance {move.instance_uuid}: {way}, and its migration{holds}"
+            return f"instance {move.instance_uuid}: it is {move.describe()}, and its migration{holds}"
         held = self._cloud.held.get(move.instance_uuid, {})
         if all(each.isdisjoint(held) for each in self.find_left_behind(move.instance_uuid).values()):
             return ""
@@ -315,7 +320,7 @@ class Healer:
         }
         if not wrong or (is_busy and not self._forces):
             return None
-        if is_busy or (instance.vm_state == _RESIZED and self._forces):
+        if is_busy or (instance.vm_state == RESIZED and self._forces):
             text = f"it is {instance.task_state or 'moving'}, so its amounts are not corrected"
             return _problem(Reason.BUSY, instance, text)
         text = f"it holds {_format(total, wrong)} and should hold {_format(claim, wrong)}"

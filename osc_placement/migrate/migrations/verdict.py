@@ -30,7 +30,7 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.migrate.nova.facts import Instance
+from osc_placement.migrate.nova.facts import Instance, is_late
 from osc_placement.migrate.problem import Problem, Reason
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from osc_placement.migrate.nova.hosts import Moves
     from osc_placement.migrate.nova.source import Source
 
-#: seconds after which an instance that nova does not change is stuck: nova waits a minute for its scheduler
-STUCK_AFTER: Final = 600.0
 #: states and tasks of instances that never ran or that their owner has given up
 _DELETABLE: Final = frozenset(("requested", "building", "scheduling", "deleting", "soft-deleting"))
+_END_MOVE: Final = "UPDATE migrations SET status = 'error' WHERE uuid = '{}'"
 #: states in which nova's resource tracker counts nothing of an instance, whatever its host is
 _OFF_HOST: Final = frozenset(("deleted", "shelved_offloaded"))
 #: all states of nova but ``building``
@@ -77,9 +76,22 @@ def is_off_host(instance: Instance) -> bool:
     return instance.vm_state in _OFF_HOST and not instance.task_state
 
 
-def is_late(since: datetime | None, now: datetime, patience: float) -> bool:
-    """Return whether more seconds have passed than nova may take; not if the time is unknown."""
-    return since is not None and (now - since).total_seconds() > patience
+def describe_halted(uuid: str, doing: str, since: datetime | None, move: str | None) -> str:
+    """Say of an instance what nova has not changed for long, and how to end that.
+
+    What takes long, such as a cold migration of a large disk, looks the same, and so does a message that
+    waits for a nova-compute which is down. No command of nova ends the record of a move.
+
+    :param doing: what it is doing, for "it is" to precede
+    :param move: the UUID of its move, if it is moving
+    """
+    text = (
+        f"it is {doing}, unchanged since {since:%Y-%m-%d %H:%M} UTC; openstack server event list {uuid} "
+        "shows whether that goes on; if it does not and nova-compute of its hosts is up, end it: openstack "
+        f"server set --state active {uuid}"
+    )
+    text += f", and in the database of its cell {_END_MOVE.format(move)}" if move else ""
+    return f"{text}; the next audit judges what it holds then"
 
 
 class Unplaced:
@@ -95,14 +107,14 @@ class Unplaced:
         self.builds = builds
         self._cloud = cloud
         self._moving = moves.moving
-        self._now, self._patience = datetime.now(UTC), stuck_after
+        self.now, self.patience = datetime.now(UTC), stuck_after
         #: requested builds, migrations that are not over, and instances that were judged
         self.known = {*builds, *(move.uuid for move in moves.records if move.uuid)}
         #: by instance that is stuck, its state and since when
         self._stuck = {
             uuid: ("requested", since)
             for uuid, since in builds.items()
-            if uuid in cloud.held and since and is_late(since, self._now, self._patience)
+            if uuid in cloud.held and since and self.is_late(since)
         }
 
     def judge(self, instance: Instance) -> Verdict:
@@ -113,8 +125,8 @@ class Unplaced:
         verdict = judge_instance(
             instance,
             is_expected=uuid in self.builds or uuid in self._moving,
-            now=self._now,
-            patience=self._patience,
+            now=self.now,
+            patience=self.patience,
         )
         if verdict is Verdict.STUCK and instance.changed_at and uuid in self._cloud.held:
             self._stuck[uuid] = (
@@ -122,6 +134,10 @@ class Unplaced:
                 instance.changed_at,
             )
         return verdict
+
+    def is_late(self, since: datetime | None) -> bool:
+        """Return whether nova has not changed something for longer than it may take."""
+        return is_late(since, self.now, self.patience)
 
     def find_stuck(self, source: Source) -> Iterator[Problem]:
         """Yield a problem for each instance that is stuck, when all cells were read; may raise Unreadable."""
@@ -152,7 +168,7 @@ class Unplaced:
                 f"{each.text}; it {self._describe(uuid)}; {self._advise_removal(uuid)}",
             )
             for uuid, each in sorted(lost.items())
-            if each.since is None or is_late(each.since, self._now, self._patience)
+            if each.since is None or self.is_late(each.since)
         ]
         return found | lost.keys(), problems
 

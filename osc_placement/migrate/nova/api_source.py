@@ -35,6 +35,7 @@ from osc_placement.migrate.nova.rest import SUBJECT, Document, NovaApi, Refused,
 from osc_placement.migrate.nova.source import Unreadable
 
 _HOST: Final = "OS-EXT-SRV-ATTR:host"
+_TASK: Final = "OS-EXT-STS:task_state"
 _NODE: Final = "OS-EXT-SRV-ATTR:hypervisor_hostname"
 _ROOT: Final = "OS-EXT-SRV-ATTR:root_device_name"
 _ZONE: Final = "pinned_availability_zone"
@@ -67,12 +68,12 @@ def read_instance(server: Document, attachments: list[Document] | None = None) -
         host=server[_HOST],
         node=server.get(_NODE),
         vm_state=state,
-        task_state=server.get("OS-EXT-STS:task_state"),
+        task_state=server.get(_TASK),
         flavor=flavor,
         flavor_error=error,
         volume_root=is_volume,
         image=properties,
-        changed_at=None if server[_HOST] else parse_time(changed),
+        changed_at=None if server[_HOST] and not server.get(_TASK) else parse_time(changed),
     )
 
 

@@ -369,6 +369,8 @@ class DatabaseSource:
             "source_node",
             "dest_compute",
             "dest_node",
+            "created_at",
+            "updated_at",
         )
         return database, database.table("migrations", (*columns, "deleted"), ("uuid",))
 
@@ -467,6 +469,7 @@ def _image_properties(database: NovaDatabase, first: int, last: int) -> dict[str
 
 def _instance(row: RowMapping, image: Mapping[str, str]) -> Instance:
     flavor, error, root = None, "it has no flavor", row["root"]
+    is_settled = row["host"] and not row["task_state"]
     if row["flavor"]:
         try:
             flavor, error = parse_flavor(row["flavor"]), ""
@@ -486,5 +489,5 @@ def _instance(row: RowMapping, image: Mapping[str, str]) -> Instance:
         volume_root=not row["image_ref"] if root is None else root == "volume",
         image=image,
         ports=parse_ports(row["ports"]) if row["ports"] else _NO_PORTS,
-        changed_at=None if row["host"] else parse_time(row["updated_at"] or row["created_at"]),
+        changed_at=None if is_settled else parse_time(row["updated_at"] or row["created_at"]),
     )

@@ -19,8 +19,14 @@ CELL0: Final = "00000000-0000-0000-0000-000000000000"
 
 #: states of a migration that holds nothing any more ("finished" still does: its resize awaits confirmation)
 ENDED_MIGRATIONS: Final = frozenset(("confirmed", "reverted", "error", "failed", "completed", "cancelled"))
+#: that of a resize until its owner confirms or reverts it
+FINISHED: Final = "finished"
+#: the state of its instance
+RESIZED: Final = "resized"
 #: that of an evacuation until nova-compute on the source is up again, and gives back what is held there
 EVACUATED: Final = "done"
+#: seconds after which nova has left alone what it does not change: it waits a minute for its scheduler
+STUCK_AFTER: Final = 600.0
 #: the scheduler hint with which nova marks a rebuild, for which the scheduler asks and claims nothing
 REBUILD_HINT: Final = "_nova_check_type"
 #: stands for what a port holds whose information cannot be read
@@ -181,7 +187,7 @@ class Instance:
     :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
     :ivar image: properties of its image that decide about resources; None if the source does not show them
     :ivar ports: the providers of which its ports hold something, if the source shows them
-    :ivar changed_at: when nova last changed it, if it is on no host and that is known
+    :ivar changed_at: when nova last changed it, if it is on no host or in a task, and that is known
     """
 
     uuid: str
@@ -235,6 +241,8 @@ class MigrationRecord:
     source_node: str | None = None
     dest_host: str | None = None
     dest_node: str | None = None
+    #: when nova last changed it, if that is known
+    changed_at: datetime | None = None
     #: the UUID of its cell
     cell: str = ""
 
@@ -249,6 +257,7 @@ class MigrationRecord:
             source_node=fields["source_node"],
             dest_host=fields["dest_compute"],
             dest_node=fields["dest_node"],
+            changed_at=parse_time(fields["updated_at"] or fields["created_at"]),
         )
 
     @property
@@ -256,11 +265,20 @@ class MigrationRecord:
         """Return whether the instance was evacuated, and its source has not been up since."""
         return self.status == EVACUATED
 
+    def describe(self) -> str:
+        """Say what its instance is doing, for "it is" to precede."""
+        return f"moving from {self.source_host} to {self.dest_host} ({self.status or 'no status'})"
+
     def touches(self, hosts: Collection[str], nodes: Collection[str]) -> bool:
         """Return whether it is from or to one of these hosts or compute nodes."""
         return not {self.source_host, self.dest_host}.isdisjoint(hosts) or not (
             {self.source_node, self.dest_node}.isdisjoint(nodes)
         )
+
+
+def is_late(since: datetime | None, now: datetime, patience: float) -> bool:
+    """Return whether more seconds have passed than nova may take; not if the time is unknown."""
+    return since is not None and (now - since).total_seconds() > patience
 
 
 def parse_time(value: datetime | str | None) -> datetime | None:

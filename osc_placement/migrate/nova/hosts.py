@@ -6,11 +6,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
 from osc_placement.errors import UsageError
-from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode, ComputeService, MigrationRecord
+from osc_placement.migrate.nova.facts import (
+    CELL0,
+    FINISHED,
+    Cell,
+    ComputeNode,
+    ComputeService,
+    MigrationRecord,
+    is_late,
+)
 from osc_placement.migrate.nova.source import CHECK_CELL, Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
@@ -184,6 +193,18 @@ class Moves:
     def problems(self) -> list[Problem]:
         """Return a problem for each cell whose migrations could not be read."""
         return [each.problem for each in self.unreadable.values()]
+
+    def find_late(self, now: datetime, patience: float) -> Iterator[MigrationRecord]:
+        """Yield the moves that nova has not changed for so many seconds, but those that wait for somebody."""
+        for move in self.records:
+            waits = move.is_evacuated or move.uuid in self.unconfirmed
+            if not waits and is_late(move.changed_at, now, patience):
+                yield move
+
+    @cached_property
+    def unconfirmed(self) -> frozenset[str | None]:
+        """Return the UUIDs of resizes that wait for their owner; only one of two cells may say so."""
+        return frozenset(move.uuid for move in self.records if move.status == FINISHED)
 
     @cached_property
     def moving(self) -> frozenset[str]:

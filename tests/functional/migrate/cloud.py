@@ -326,8 +326,8 @@ class Cloud:
             block_device_mappings=json.dumps(make_object("BlockDeviceMappingList", "1.18", {"objects": []})),
         )
 
-    def add_migration(self, instance, source, dest, cell="cell1", status="migrating", **columns):
-        """A move of an instance; its UUID."""
+    def add_migration(self, instance, source, dest, cell="cell1", status="migrating", ago=0, **columns):
+        """A move of an instance that nova changed so many seconds ago; its UUID."""
         uuid = new_uuid()
         self.insert(
             cell,
@@ -340,7 +340,7 @@ class Cloud:
             dest_compute=dest,
             dest_node=dest,
             deleted=0,
-            created_at=NOW,
+            created_at=tell_time(ago),
             **{"migration_type": "live-migration", **columns},
         )
         return uuid

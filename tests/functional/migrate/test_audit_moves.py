@@ -54,7 +54,9 @@ def test_failed_migration_keeps_allocations_its_instance_uses(
 
 
 @pytest.mark.parametrize("on_nic", [{}, BANDWIDTH])
-def test_failed_migration_keeps_all_allocations_in_the_source_tree(cloud, client, hosts, migrate, on_nic):
+def test_failed_migration_keeps_all_allocations_in_the_source_tree(
+    cloud, client, hosts, migrate, migrate_json, on_nic
+):
     """Its claim on a child of the source stays, and so does all that its failed migration holds there."""
     source, target, _ = hosts
     nic = client.create_provider("h1_nic", parent=source)["uuid"]
@@ -64,9 +66,16 @@ def test_failed_migration_keeps_all_allocations_in_the_source_tree(cloud, client
     on_source = {source: CLAIM, **({nic: on_nic} if on_nic else {})}
     hold(client, move, on_source, consumer_type="MIGRATION")
     hold(client, instance, {target: CLAIM, nic: BANDWIDTH})
-    migrate("audit", "--delete")
+    document, _ = migrate_json("audit", "--delete")
     assert held_by(client, move) == on_source
     assert held_by(client, instance) == {nic: BANDWIDTH}
+    (finding,) = [each for each in document["findings"] if move in each["subject"]]
+    advice = f"heal-allocations --force --instance {instance}"
+    assert f"; placement-migrate {advice} gives it its own" in finding["text"]
+    migrate(*advice.split(), "--skip-port-allocations")
+    migrate("audit", "--delete", "--skip-port-allocations")
+    assert held_by(client, move) == {}
+    assert held_by(client, instance) == {source: CLAIM, nic: BANDWIDTH}
 
 
 def test_failed_migration_of_a_deleted_instance_is_an_orphan(cloud, client, hosts, migrate):
@@ -83,6 +92,112 @@ def test_failed_migration_of_a_deleted_instance_is_an_orphan(cloud, client, host
     assert migrate("audit", "--delete").returncode == 0
     assert not any(held_by(client, move) for move in moves)
     assert (held_by(client, right), held_by(client, moved)) == ({source: CLAIM}, {target: CLAIM})
+
+
+@pytest.fixture
+def halted(cloud, client, hosts):
+    """An instance on h1, and its move to h2 that nova has not changed for an hour."""
+    source, target, _ = hosts
+    instance = cloud.add_instance("h1", task_state="migrating", updated_at=tell_time(3600))
+    move = cloud.add_migration(instance, "h1", "h2", status="accepted", ago=3600)
+    hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
+    hold(client, instance, {target: CLAIM})
+    return instance, move
+
+
+def test_move_that_nova_does_not_go_on_with_is_named_until_it_is_ended_by_hand(
+    cloud, client, hosts, halted, migrate, migrate_json
+):
+    """Its record is never over, and nothing is removed by a guess."""
+    source, target, _ = hosts
+    instance, move = halted
+    for _ in range(2):
+        document, status = migrate_json("audit", "--delete")
+        (finding,) = document["findings"]
+        assert (status, finding["trouble"], finding["subject"]) == (3, "stuck", f"instance {instance}")
+        assert f"openstack server set --state active {instance}, and" in finding["text"]
+        assert (held_by(client, instance), held_by(client, move)) == ({target: CLAIM}, {source: CLAIM})
+        cloud.update("cell1", "UPDATE instances SET task_state = NULL WHERE uuid = :uuid", uuid=instance)
+    statement = finding["text"].partition("of its cell ")[2].partition(";")[0]
+    assert statement.startswith("UPDATE migrations SET ")
+    cloud.update("cell1", statement)
+    document, _ = migrate_json("audit", "--delete")
+    (finding,) = document["findings"]
+    assert f"openstack resource provider allocation move {move} {instance} gives it that" in finding["text"]
+    assert (held_by(client, instance), held_by(client, move)) == ({}, {source: CLAIM})
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"task_state": "rebooting", "updated_at": tell_time(60)},
+        {"vm_state": "resized", "task_state": "rebooting", "updated_at": tell_time(3600)},
+        {"updated_at": tell_time(3600)},
+    ],
+    ids=["in a new task", "to be confirmed", "holds only its own"],
+)
+def test_old_record_of_a_move_is_not_named(cloud, client, hosts, migrate_json, state):
+    """What is held for the instance says nothing of it."""
+    _, target, _ = hosts
+    instance = cloud.add_instance("h2", **state)
+    cloud.add_migration(instance, "h1", "h2", status="accepted", ago=3600)
+    hold(client, instance, {target: CLAIM})
+    document, status = migrate_json("audit")
+    assert (document["findings"], status) == ([], 0)
+
+
+def test_what_a_migration_holds_is_kept_while_nova_reverts_it(cloud, client, hosts, migrate_json):
+    """Its record says so before its instance is back."""
+    source, target, _ = hosts
+    instance = cloud.add_instance("h2", vm_state="resized", task_state="resize_reverting")
+    move = cloud.add_migration(instance, "h1", "h2", status="reverted")
+    hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
+    hold(client, instance, {target: CLAIM})
+    document, status = migrate_json("audit", "--delete")
+    (finding,) = document["findings"]
+    assert "which is resize_reverting at the moment" in finding["text"]
+    assert (document["rows"], status, held_by(client, move)) == ([], 3, {source: CLAIM})
+
+
+@pytest.mark.parametrize(
+    ("ago", "elsewhere", "is_named"), [(3600, True, True), (60, True, False), (3600, False, False)]
+)
+def test_task_that_nova_does_not_go_on_with_is_named_if_something_is_held_elsewhere(
+    cloud, client, hosts, migrate_json, ago, elsewhere, is_named
+):
+    """As after an evacuation that failed while a rebuild was waiting."""
+    source, target, _ = hosts
+    times = {"updated_at": tell_time(ago)}
+    instance = cloud.add_instance("h1", vm_state="error", task_state="rebuilding", **times)
+    hold(client, instance, {target if elsewhere else source: CLAIM})
+    document, _ = migrate_json("audit", "--delete")
+    named = [each["text"] for each in document["findings"] if instance in each["subject"]]
+    assert (document["rows"], len(named)) == ([], is_named)
+    assert all("it is error, rebuilding, unchanged since" in text for text in named)
+
+
+@pytest.mark.parametrize(
+    ("instance_columns", "move_columns"),
+    [
+        ({}, {"ago": 60}),
+        ({"vm_state": "resized"}, {"ago": 3600, "status": "confirming", "migration_type": "resize"}),
+        ({"vm_state": "resized"}, {"ago": 3600, "status": "finished", "migration_type": "resize"}),
+        ({}, {"ago": 3600, "status": "finished", "migration_type": "resize"}),
+    ],
+    ids=["changed a minute ago", "being confirmed", "to be confirmed", "state set by hand"],
+)
+def test_move_that_may_go_on_keeps_what_it_holds(
+    cloud, client, hosts, migrate_json, instance_columns, move_columns
+):
+    """It is young, or waits for its owner."""
+    source, target, _ = hosts
+    instance = cloud.add_instance("h2", **instance_columns)
+    move = cloud.add_migration(instance, "h1", "h2", **move_columns)
+    hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
+    hold(client, instance, {target: CLAIM})
+    document, status = migrate_json("audit", "--delete")
+    assert (document["rows"], document["findings"], status) == ([], [], 0)
+    assert held_by(client, move) == {source: CLAIM}
 
 
 @pytest.fixture

@@ -57,6 +57,24 @@ def holds(migrate_json):
     return read
 
 
+@pytest.mark.parametrize("awaits", [False, True])
+def test_move_that_nova_does_not_end_keeps_the_service(cloud, add_host, migrate_json, awaits):
+    """As nova deletes none meanwhile; between cells, the other one knows whether it awaits a confirmation."""
+    add_host("h1")
+    add_host("h2")
+    instance = cloud.add_instance("h2")
+    move = cloud.add_migration(instance, "h1", "h2", status="post-migrating", ago=3600)
+    if awaits:
+        cloud.add_migration(instance, "h1", "h2", "cell2", status="finished")
+        cloud.update("cell2", "UPDATE migrations SET uuid = :uuid", uuid=move)
+    document, _ = migrate_json("decommission", "h1")
+    held, *_ = [hold for hold in document["holds"] if hold["step"] == "wait for moves"]
+    (service,) = [hold for hold in document["holds"] if hold["step"] == "delete the service"]
+    assert (held["subject"], service["command"]) == (f"instance {instance}", "")
+    advice = "its owner has to confirm" if awaits else f"'error' WHERE uuid = '{move}'"
+    assert advice in held["text"]
+
+
 def names_of(client):
     """Return the names of all providers."""
     return {record.provider.name for record in client.read_providers(want=())}
