@@ -21,9 +21,9 @@ def main(arguments=None):
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
     verb = verbs.add_parser("up", help="bring it up")
-    verb.add_argument("--computes", metavar="NUMBER", type=_parse_number, default=3, help="(default: 3)")
+    verb.add_argument("--computes", metavar="NUMBER", type=_parse_computes, default=3, help="(default: 3)")
     verb.add_argument(
-        "--driver", default="fake.FakeDriver", help="nova's compute_driver (default: %(default)s)"
+        "--vcpus", metavar="NUMBER", type=_parse_number, default=1000, help="of each (default: 1000)"
     )
     verb.add_argument(
         "--openstack-placement", action="store_true", help="openstack-placement, not our server"
@@ -40,9 +40,13 @@ def main(arguments=None):
     return 1
 
 
-def _parse_number(text):
-    if not text.isdecimal() or not 1 <= int(text) <= 20:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to 20")
+def _parse_computes(text):
+    return _parse_number(text, 20)
+
+
+def _parse_number(text, most=1000):
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to {most}")
     return int(text)
 
 
@@ -55,7 +59,7 @@ def _run(options):
         print("\n".join(lines))
         return 0 if is_well else 1
     began = time.monotonic()
-    plane.up(computes=options.computes, driver=options.driver, is_reference=options.openstack_placement)
+    plane.up(computes=options.computes, vcpus=options.vcpus, is_reference=options.openstack_placement)
     print(f"up in {time.monotonic() - began:.0f} s; now: . {plane.PLACE}/openrc")
     return 0
 

@@ -40,6 +40,8 @@ DATABASES = {"nova_api": "api", "nova_cell0": "main", "nova_cell1": "main", "pla
 MARK = "OSC_PLACEMENT_CLOUD_SERVICE"
 #: seconds until a service answers
 PATIENCE = 180
+#: the programs of the two placement services
+OURS, REFERENCE = "placement-server", "openstack-placement"
 PAUSE = 0.5
 #: the user of the services
 USER = {"user": "nova", "project": "service"}
@@ -63,7 +65,11 @@ NOVA = """\
 [DEFAULT]
 transport_url = {transport}
 state_path = {directory}
-compute_driver = {driver}
+compute_driver = hypervisor.Driver
+# what is lost is known to be lost sooner than after a minute
+rpc_response_timeout = 20
+report_interval = 4
+service_down_time = 20
 [api]
 auth_strategy = keystone
 [api_database]
@@ -103,7 +109,7 @@ for name in $(env | sed -n 's/^\\(OS_[A-Z0-9_]*\\)=.*/\\1/p'); do
 done
 export OS_CLIENT_CONFIG_FILE={place}/clouds.yaml OS_CLOUD=admin OS_COMPUTE_API_VERSION=2.96
 export OS_PLACEMENT_API_VERSION=1.39 NO_PROXY=127.0.0.1
-PATH={binaries}:$PATH
+PATH={binaries}:$PATH:{nova}
 """
 
 
@@ -123,6 +129,58 @@ def find_processes():
     return {name: sorted(pids) for name, pids in found.items()}
 
 
+def _write_script(path, name, command, **variables):
+    """Write the program that starts a service."""
+    variables = {
+        "HOME": PLACE,
+        "PATH": os.environ["PATH"],
+        "NO_PROXY": "127.0.0.1",
+        MARK: SCRIPTS / name,
+        # setproctitle writes over the environment otherwise
+        "SPT_NOENV": 1,
+        **variables,
+    }
+    words = ["env", "-i", *(f"{key}={value}" for key, value in variables.items()), *map(str, command)]
+    log = shlex.quote(str(LOGS / f"{name}.log"))
+    path.write_text(
+        f"#!/bin/sh\ncd {shlex.quote(str(environments.ROOT))} && exec {shlex.join(words)} >>{log} 2>&1\n"
+    )
+    path.chmod(0o755)
+
+
+def choose_placement(which):
+    """Have the next start of placement be that of `OURS` or of `REFERENCE`, on the same port and database."""
+    shutil.copy(PLACE / "placement" / which, SCRIPTS / "placement")
+
+
+def find_placement():
+    """Which placement service the script starts."""
+    text = (SCRIPTS / "placement").read_text()
+    return next(which for which in (OURS, REFERENCE) if (PLACE / "placement" / which).read_text() == text)
+
+
+def await_placement():
+    """Wait until placement answers."""
+    url = connect().session.get_endpoint(service_type="placement", skip_discovery=True)
+    await_that("answer of placement", lambda: _answers(url))
+
+
+def lock_out(accounts, seconds):
+    """Keep accounts from MariaDB for a while, and end their connections, as when it is stopped."""
+    names = [f"'{account}'@'%'" for account in accounts]
+    execute(*(f"ALTER USER {name} ACCOUNT LOCK" for name in names))
+    try:
+        execute(*(f"KILL CONNECTION USER {name}" for name in names))
+        time.sleep(seconds)
+    finally:
+        execute(*(f"ALTER USER {name} ACCOUNT UNLOCK" for name in names))
+
+
+def discover():
+    """Map the hosts that nova has not mapped yet."""
+    nova_databases.manage(PLACE / "nova" / "nova.conf", "cell_v2", "discover_hosts")
+
+
 def start(name):
     """Start a service, which runs on when this process ends; its process."""
     # with the mark from the first moment on
@@ -140,10 +198,10 @@ def stop(name, *, sign=signal.SIGTERM):
     for pid in find_processes().get(name, ()):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sign)
-    _await(f"the end of {name}", lambda: name not in find_processes())
+    await_that(f"the end of {name}", lambda: name not in find_processes())
 
 
-def _await(what, is_there, processes=()):
+def await_that(what, is_there, processes=()):
     """Wait for something that needs these processes, each with the name of its service.
 
     :raises NotPossible: one of them has ended, or it takes too long
@@ -177,6 +235,11 @@ def run_rabbitmqctl(*arguments):
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         raise NotPossible(f"RabbitMQ: {' '.join(lines[:2])}")
+
+
+def find_database(name):
+    """The URL of a database of `DATABASES`, for the account of the tests."""
+    return databases.find_server("mariadb").set(database=f"{NAME}_{name}")
 
 
 def execute(*statements):
@@ -225,7 +288,7 @@ class Plane:
         self._transport = f"rabbit://{NAME}:{cloud.PASSWORD}@127.0.0.1:5672/{NAME}"
         self._keystone = None
 
-    def make(self, computes, driver, *, is_reference):
+    def make(self, computes, vcpus, *, is_reference):
         """Make everything, and start it; if nothing can be made, nothing is left."""
         make_accounts()
         for path in (SCRIPTS, LOGS):
@@ -234,9 +297,12 @@ class Plane:
         self._start_keystone()
         self._start_placement(is_reference=is_reference)
         self._start_glance()
-        self._start_gunicorn("neutron", BIN, "tests.reliability.cloud.neutron_stub:application", "network")
+        self._register("neutron", "network")
+        self._start(
+            "neutron", self._format_gunicorn("neutron", "tests.reliability.cloud.neutron_stub:application")
+        )
         hosts = [f"compute{number}" for number in range(1, computes + 1)]
-        nova = self._start_nova(hosts, driver)
+        nova = self._start_nova(hosts, vcpus)
         self._write_clients()
         connection = connect()
         self._await("answer of nova's API", lambda: _answers(self._url("nova-api")))
@@ -249,7 +315,7 @@ class Plane:
         return f"http://127.0.0.1:{self._ports[name]}"
 
     def _await(self, what, is_there):
-        _await(what, is_there, self._started)
+        await_that(what, is_there, self._started)
 
     def _make_databases(self):
         for name, kind in DATABASES.items():
@@ -261,22 +327,7 @@ class Plane:
                 nova_databases.load_dump(self._urls[name], nova_databases.make_templates("mariadb")[kind])
 
     def _start(self, name, command, **variables):
-        script = SCRIPTS / name
-        variables = {
-            "HOME": PLACE,
-            "PATH": os.environ["PATH"],
-            "NO_PROXY": "127.0.0.1",
-            MARK: script,
-            # setproctitle writes over the environment otherwise
-            "SPT_NOENV": 1,
-            **variables,
-        }
-        words = ["env", "-i", *(f"{key}={value}" for key, value in variables.items()), *map(str, command)]
-        log = shlex.quote(str(LOGS / f"{name}.log"))
-        script.write_text(
-            f"#!/bin/sh\ncd {shlex.quote(str(environments.ROOT))} && exec {shlex.join(words)} >>{log} 2>&1\n"
-        )
-        script.chmod(0o755)
+        _write_script(SCRIPTS / name, name, command, **variables)
         self._started.append((name, start(name)))
 
     def _make_directory(self, name):
@@ -288,13 +339,11 @@ class Plane:
         self._ports[name] = find_free_port()
         cloud.register(self._keystone, self._url(name) + path, kind)
 
-    def _start_gunicorn(self, name, binaries, application, kind, **variables):
-        self._register(name, kind)
+    def _format_gunicorn(self, name, application):
         bind = f"127.0.0.1:{self._ports[name]}"
         # one process: several would make openstack-placement's tables at the same time; and nova names all
         # instances of a page to neutron in one URL
-        words = ("--bind", bind, "--threads", 8, "--limit-request-line", 0, application)
-        self._start(name, [binaries / "gunicorn", *words], **variables)
+        return [BIN / "gunicorn", "--bind", bind, "--threads", 8, "--limit-request-line", 0, application]
 
     def _start_uwsgi(self, name, service, application, **variables):
         options = (*uwsgi.ANSIBLE, "processes = 1", "threads = 8", f"module = {application}")
@@ -317,14 +366,21 @@ class Plane:
     def _start_placement(self, *, is_reference):
         path = self._make_directory("placement") / "placement.conf"
         path.write_text(PLACEMENT.format(database=self._urls["placement"], login=self._login))
-        if is_reference:
-            variables = {"OS_PLACEMENT_CONFIG_DIR": path.parent}
-            application = "placement.wsgi.api:application"
-            self._start_gunicorn("placement", BIN, application, "placement", **variables)
-            return
         self._register("placement", "placement")
         port = self._ports["placement"]
-        self._start("placement", [BIN / "placement-server", "serve", "--config-file", path, "--port", port])
+        _write_script(
+            path.parent / OURS,
+            "placement",
+            [BIN / "placement-server", "serve", "--config-file", path, "--port", port],
+        )
+        _write_script(
+            path.parent / REFERENCE,
+            "placement",
+            self._format_gunicorn("placement", "placement.wsgi.api:application"),
+            OS_PLACEMENT_CONFIG_DIR=path.parent,
+        )
+        choose_placement(REFERENCE if is_reference else OURS)
+        self._started.append(("placement", start("placement")))
 
     def _start_glance(self):
         directory = self._make_directory("glance")
@@ -334,7 +390,7 @@ class Plane:
         self._register("glance", "image")
         self._start_uwsgi("glance", "glance", "glance.wsgi.api:application", OS_GLANCE_CONFIG_DIR=directory)
 
-    def _start_nova(self, hosts, driver):
+    def _start_nova(self, hosts, vcpus):
         """Start nova; what runs ``nova-manage``."""
         directory = self._make_directory("nova")
         binaries = self._binaries["nova"]
@@ -342,9 +398,7 @@ class Plane:
         urls = {name.removeprefix("nova_"): url for name, url in self._urls.items()}
         path = directory / "nova.conf"
         path.write_text(
-            NOVA.format(
-                transport=self._transport, directory=directory, driver=driver, login=self._login, **urls
-            )
+            NOVA.format(transport=self._transport, directory=directory, login=self._login, **urls)
         )
 
         def manage(*arguments):
@@ -365,12 +419,17 @@ class Plane:
             place = self._make_directory(f"nova/{host}")
             (place / "compute.conf").write_text(COMPUTE.format(host=host, directory=place))
             files = ("--config-file", path, "--config-file", place / "compute.conf")
-            self._start(f"nova-{host}", [binaries / "nova-compute", *files])
+            program = pathlib.Path(__file__).with_name("hypervisor.py")
+            self._start(f"nova-{host}", [binaries / "python", program, *files], CLOUD_VCPUS=vcpus)
         return manage
 
     def _write_clients(self):
         cloud.write_clouds_yaml(PLACE / "clouds.yaml", self._keystone, "admin", "admin")
-        (PLACE / "openrc").write_text(OPENRC.format(place=shlex.quote(str(PLACE)), binaries=BIN))
+        (PLACE / "openrc").write_text(
+            OPENRC.format(place=shlex.quote(str(PLACE)), binaries=BIN, nova=self._binaries["nova"])
+        )
+        # where nova-manage and placement-migrate look for it
+        (PLACE / ".nova").symlink_to("nova")
 
 
 def connect():
@@ -400,7 +459,7 @@ def _populate(connection):
     )
 
 
-def up(*, computes, driver, is_reference):
+def up(*, computes, vcpus, is_reference):
     """Bring the control plane up.
 
     :raises NotPossible: there is one, or something is missing or does not start
@@ -413,7 +472,13 @@ def up(*, computes, driver, is_reference):
         "nova": environments.make_nova(),
         "uwsgi": environments.make_uwsgi(),
     }
-    Plane(binaries).make(computes, driver, is_reference=is_reference)
+    Plane(binaries).make(computes, vcpus, is_reference=is_reference)
+
+
+def is_installed():
+    """Whether the environments are there."""
+    names = ("keystone", "glance", "nova", "uwsgi")
+    return all(any(environments.CACHE.glob(f"{name}-*/bin")) for name in names)
 
 
 def down():
