@@ -152,15 +152,15 @@ class Users:
 
     # -- operations on a host
 
-    def find_service(self, host):
-        """The id of the service of a host."""
-        (found,) = self.call("GET", f"/os-services?binary=nova-compute&host={host}")["services"]
-        return found["id"]
+    def list_services(self, host):
+        """The service of a host; none if it was deleted."""
+        return self.call("GET", f"/os-services?binary=nova-compute&host={host}")["services"]
 
     def evacuate(self, host):
         """Have a host die, and evacuate its servers; it stays dead."""
         plane.stop(f"nova-{host}", sign=9)
-        self.call("PUT", f"/os-services/{self.find_service(host)}", {"forced_down": True})
+        for service in self.list_services(host):
+            self.call("PUT", f"/os-services/{service['id']}", {"forced_down": True})
         for server in self.list_servers(host=host):
             with contextlib.suppress(Refused):
                 self.act(server, evacuate={})
@@ -168,21 +168,19 @@ class Users:
     def restart(self, host):
         """Start a host that is dead, as a new one if nova has deleted it, and wait until nova has it."""
         name = f"nova-{host}"
-        if not self.call("GET", f"/os-services?binary=nova-compute&host={host}")["services"]:
+        if not self.list_services(host):
             for file in ("guests.json", "compute_id"):
                 (plane.PLACE / "nova" / host / file).unlink(missing_ok=True)
         process = [(name, plane.start(name))]
 
         def is_up():
-            try:
-                service = self.find_service(host)
-                self.call("PUT", f"/os-services/{service}", {"forced_down": False, "status": "enabled"})
-            except (Refused, ValueError):
-                # nova has not mapped a new host yet
-                plane.discover()
-                return False
-            services = self.call("GET", f"/os-services?binary=nova-compute&host={host}")["services"]
-            return services[0]["state"] == "up"
+            for service in self.list_services(host):
+                with contextlib.suppress(Refused):
+                    # that the host is up is refused while nova-compute has not ended the evacuations
+                    if service["forced_down"]:
+                        self.call("PUT", f"/os-services/{service['id']}", {"forced_down": False})
+                    self.call("PUT", f"/os-services/{service['id']}", {"status": "enabled"})
+            return [service["state"] for service in self.list_services(host)] == ["up"]
 
         plane.await_that(f"nova-compute of {host}", is_up, process)
         plane.discover()
