@@ -71,7 +71,9 @@ def test_processes_are_found_by_their_mark_and_ended(place):
     not (scale.is_long() or (plane.is_installed() and "CI" not in os.environ)),
     reason="only where tools/cloud was up before, or in the long form, tools/reliability cloud --rounds 1",
 )
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore::PendingDeprecationWarning", "ignore::DeprecationWarning", "ignore:subprocess:ResourceWarning"
+)
 def test_real_nova_holds_what_it_should_through_a_kill_and_an_evacuation():
     """Ten boots and a killed worker; then a host dies, and is decommissioned by the printed commands."""
     if plane.PLACE.exists():
