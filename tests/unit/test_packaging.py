@@ -47,6 +47,7 @@ RUN_ELSEWHERE = {
     ROOT / "tests/functional/migrate/neutron_api.py": "by neutron's",
     ROOT / "tests/functional/provider_config/nova_loader.py": "by nova's",
     ROOT / "tests/functional/provider_config/nova_merge.py": "by nova's",
+    ROOT / "tests/reliability/cloud/hypervisor.py": "by nova's",
 }
 #: extras that the package itself does not use
 OUTSIDE_THE_PACKAGE = {"test", "fuzz", "reference", "docs", "bench"}
