@@ -471,7 +471,7 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
             text += f"; placement-migrate heal-allocations --force --instance {instance} gives it its own, "
             text += "and the next audit removes this"
         else:
-            text += f"; openstack resource provider allocation move {consumer} {instance} gives it that"
+            text += f"; openstack resource provider allocation move {consumer} {instance}"
         problems.append(Problem(Reason.IN_USE, f"consumer {consumer}", text))
     return problems
 

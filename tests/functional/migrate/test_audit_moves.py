@@ -123,7 +123,7 @@ def test_move_that_nova_does_not_go_on_with_is_named_until_it_is_ended_by_hand(
     cloud.update("cell1", statement)
     document, _ = migrate_json("audit", "--delete")
     (finding,) = document["findings"]
-    assert f"openstack resource provider allocation move {move} {instance} gives it that" in finding["text"]
+    assert f"openstack resource provider allocation move {move} {instance}" in finding["text"]
     assert (held_by(client, instance), held_by(client, move)) == ({}, {source: CLAIM})
 
 
