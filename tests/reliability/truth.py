@@ -50,14 +50,15 @@ def _reading(url):
         yield connection
 
 
-def _rows(url, statement, **parameters):
+def rows(url, statement, **parameters):
+    """What a statement finds in a database."""
     with _reading(url) as connection:
         return connection.execute(sa.text(statement), parameters).all()
 
 
 def used(url):
     """The VCPU used of each provider that is used at all."""
-    return {uuid: int(amount) for uuid, name, amount, _ in _rows(url, _USED) if name == "VCPU"}
+    return {uuid: int(amount) for uuid, name, amount, _ in rows(url, _USED) if name == "VCPU"}
 
 
 def held(url):
@@ -68,14 +69,14 @@ def held(url):
         "JOIN resource_classes c ON c.id = a.resource_class_id"
     )
     found = {}
-    for consumer, provider, name, amount in _rows(url, query):
+    for consumer, provider, name, amount in rows(url, query):
         found.setdefault(consumer, {})[provider, name] = amount
     return found
 
 
 def known(url, table, column):
     """Every name in a table of names."""
-    return [name for (name,) in _rows(url, f"SELECT {column} FROM {table}")]  # noqa: S608  # of the test's own
+    return [name for (name,) in rows(url, f"SELECT {column} FROM {table}")]  # noqa: S608  # of the test's own
 
 
 def find_problems(url, oversold=()):
@@ -85,23 +86,23 @@ def find_problems(url, oversold=()):
     """
     problems = [
         f"{provider} has {capacity} {name} of which {amount} are used"
-        for provider, name, amount, capacity in _rows(url, _USED)
+        for provider, name, amount, capacity in rows(url, _USED)
         if provider not in oversold and (capacity is None or amount > capacity)
     ]
     for what, query in _TORN.items():
-        problems += [f"{what}: {row[0]}" for row in _rows(url, query)]
+        problems += [f"{what}: {row[0]}" for row in rows(url, query)]
     return problems + _find_torn_trees(url)
 
 
 def _find_torn_trees(url):
     query = "SELECT id, parent_provider_id, root_provider_id FROM resource_providers"
-    rows = {id_: (parent, root) for id_, parent, root in _rows(url, query)}
+    found = {id_: (parent, root) for id_, parent, root in rows(url, query)}
     problems = []
-    for id_, (parent, root) in rows.items():
+    for id_, (parent, root) in found.items():
         top, seen = id_, {id_}
-        while parent is not None and parent in rows and parent not in seen:
+        while parent is not None and parent in found and parent not in seen:
             seen.add(parent)
-            top, parent = parent, rows[parent][0]
+            top, parent = parent, found[parent][0]
         if parent is not None:
             problems.append(f"provider {id_} has a loop or a gap above it")
         elif root != top:

@@ -6,11 +6,10 @@ flavor there, and its migration the old one where it was. Any other instance hol
 """
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
+from tests import databases
+from tests.reliability import truth
 from tests.reliability.cloud import plane
 
 CELLS = ("nova_cell0", "nova_cell1")
@@ -150,23 +149,16 @@ def read_ratios():
     return dict(query("placement", RATIOS))
 
 
-def find_duplicates():
-    """The consumers that hold one class of one provider in several rows."""
-    rows = query("placement", "SELECT consumer_id, resource_provider_id, resource_class_id FROM allocations")
-    return sorted({row[0] for row, number in Counter(rows).items() if number > 1})
-
-
 def query(database, statement):
     """The rows that a statement finds in a database of the control plane."""
-    with _connect(database) as connection:
-        return [tuple(row) for row in connection.exec_driver_sql(statement)]
+    return truth.rows(plane.find_database(database), statement)
 
 
 def execute(database, statement):
     """Run a statement in a database of the control plane."""
-    with _connect(database) as connection:
-        connection.exec_driver_sql(statement)
+    databases.execute(plane.find_database(database), statement)
 
 
-def _connect(database):
-    return sa.create_engine(plane.find_database(database), poolclass=sa.pool.NullPool).begin()
+def find_torn():
+    """What is wrong with the content of placement's database by itself, in words."""
+    return truth.find_problems(plane.find_database("placement"))

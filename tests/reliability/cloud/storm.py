@@ -253,8 +253,7 @@ class Storm:
             found.problems.append(f"left after all advice: {lines}")
         for command in () if left.unsettled or left.compare() else CLEAN:
             self._run(found, command, (0,))
-        if again := books.find_duplicates():
-            found.problems.append(f"several rows for one claim: {again}")
+        found.problems += [f"placement's database: {line}" for line in books.find_torn()]
         give_up = time.monotonic() + 30
         while (wrong := books.compare_aggregates()) and time.monotonic() < give_up:
             time.sleep(2)
