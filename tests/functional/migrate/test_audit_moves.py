@@ -128,18 +128,18 @@ def test_move_that_nova_does_not_go_on_with_is_named_until_it_is_ended_by_hand(
 
 
 @pytest.mark.parametrize(
-    "state",
+    ("ago", "state"),
     [
-        {"task_state": "rebooting", "updated_at": tell_time(60)},
-        {"vm_state": "resized", "task_state": "rebooting", "updated_at": tell_time(3600)},
-        {"updated_at": tell_time(3600)},
+        (60, {"task_state": "rebooting"}),
+        (3600, {"vm_state": "resized", "task_state": "rebooting"}),
+        (3600, {}),
     ],
     ids=["in a new task", "to be confirmed", "holds only its own"],
 )
-def test_old_record_of_a_move_is_not_named(cloud, client, hosts, migrate_json, state):
+def test_old_record_of_a_move_is_not_named(cloud, client, hosts, migrate_json, ago, state):
     """What is held for the instance says nothing of it."""
     _, target, _ = hosts
-    instance = cloud.add_instance("h2", **state)
+    instance = cloud.add_instance("h2", updated_at=tell_time(ago), **state)
     cloud.add_migration(instance, "h1", "h2", status="accepted", ago=3600)
     hold(client, instance, {target: CLAIM})
     document, status = migrate_json("audit")
