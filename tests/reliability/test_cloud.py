@@ -82,13 +82,13 @@ def test_real_nova_holds_what_it_should_through_a_kill_and_an_evacuation():
         subprocess.run([*line, "up"], check=True)
         storm = Storm(1)
         storm.decommissions = 1
-        booted = storm.run_round("a worker of placement is killed", [("boot", 10)])
+        booted = storm.run_round(["a worker of placement is killed"], [("boot", 10)])
         assert (dict(booted.done), booted.problems, books.read().compare()) == ({"boot": 1}, [], {})
         # the claims that the worker was about to make have failed
         placed = books.read().due
         assert 5 < len(placed) <= 10
         _, host = next(iter(placed))
-        lost = storm.run_round("placement is restarted", [("host", host)])
+        lost = storm.run_round(["placement is restarted"], [("host", host)])
         assert (dict(lost.done), lost.problems, books.read().compare()) == ({"host": 1}, [], {})
         assert any(line.startswith("openstack compute service delete") for line in lost.commands)
         assert len(books.read().due) == len(placed)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A storm of operations and faults on the control plane, after each of which the books are compared.
 
-A round is some operations at a time and a fault among them. When nova has come to rest, the books (`books`),
+A round is some operations at a time and faults among them. When nova has come to rest, the books (`books`),
 which know nothing of our tools, say what is left over. Our tools have to name each, the commands that they
 print are run as they are, and then nothing may be left:
 
-    python -m tests.reliability.cloud.storm --rounds 50 --operations 20 --seed 1
+    python -m tests.reliability.cloud.storm --rounds 25 --operations 40 --faults 2
 
 It needs what ``tools/cloud up --computes 4`` brought up. Exit status 1 means that something is wrong.
 """
@@ -74,7 +74,7 @@ AUDIT = "placement-migrate audit --max-removals 1000 -f json"
 class Round:
     """What a round was, and what came of it."""
 
-    fault: str
+    faults: tuple
     done: collections.Counter = field(default_factory=collections.Counter)
     refused: collections.Counter = field(default_factory=collections.Counter)
     statuses: collections.Counter = field(default_factory=collections.Counter)
@@ -117,12 +117,12 @@ class Storm:
 
     # -- operations
 
-    def run_round(self, name, jobs):
-        """Run a round of operations, as `choose` returns them, with a fault; what came of it."""
-        found = Round(name)
-        delay, choice = self.random.uniform(0, 5), random.Random(self.random.random())
+    def run_round(self, names, jobs):
+        """Run a round of operations, as `choose` returns them, with faults by name; what came of it."""
+        found = Round(tuple(names))
+        choice = random.Random(self.random.random())
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE + 1) as pool:
-            fault = pool.submit(_break, name, delay, choice)
+            fault = pool.submit(_break, names, choice)
             for kind, outcome in pool.map(self._do, jobs):
                 (found.refused if outcome else found.done)[kind] += 1
                 if outcome and "sees" in outcome:
@@ -144,20 +144,16 @@ class Storm:
             jobs.append(("host", self.random.choice(self.hosts)))
         jobs.append(("change_aggregate", self.random.choice(self.hosts)))
         jobs.append(("set_ratios", self.random.choice(("2.0", "4.0", "8.0"))))
+        alive = len(servers)
         while len(jobs) < number:
-            if len(servers) < CROWD or (self.random.random() < 0.2 and len(servers) < MOST):
+            if not servers or alive < CROWD or (alive < MOST and self.random.random() < 0.2):
                 jobs.append(self.random.choice((("boot", 1), ("boot", BURST), ("boot_beyond_quota", None))))
-                if len(servers) < CROWD:
-                    servers += [(None, None)] * (jobs[-1][1] or BURST)
+                alive += jobs[-1][1] or BURST
                 continue
             server, record = servers.pop()
-            if server is None:
-                continue
             kinds = OPERATIONS.get(record["status"])
             if kinds:
                 jobs.append((self.random.choice(kinds), server))
-            if not servers:
-                break
         self.random.shuffle(jobs)
         return jobs
 
@@ -225,7 +221,7 @@ class Storm:
         return counts
 
     def _judge_statuses(self, found):
-        is_outage = "database" in found.fault
+        is_outage = any("database" in name for name in found.faults)
         for line, number in found.statuses.items():
             status = int(line.rpartition(" ")[2])
             if status < 400 or status in EXPECTED or (status == 503 and is_outage):
@@ -365,9 +361,10 @@ class Storm:
                 self.users.delete(server)
 
 
-def _break(name, delay, choice):
-    time.sleep(delay)
-    faults.FAULTS[name][0](choice)
+def _break(names, choice):
+    for name in names:
+        time.sleep(choice.uniform(0, 5))
+        faults.FAULTS[name][0](choice)
 
 
 def _find_uuid(text):
@@ -378,8 +375,9 @@ def _find_uuid(text):
 def main(arguments=None):
     """Run, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.reliability.cloud.storm", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--operations", type=int, default=20, help="of a round (default: 20)")
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--operations", type=int, default=40, help="of a round (default: 40)")
+    parser.add_argument("--faults", type=int, default=2, help="of a round, one after the other (default: 2)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fault", choices=faults.FAULTS, help="only this one")
     parser.add_argument("--json", metavar="FILE", help="what came of each round")
@@ -390,11 +388,11 @@ def main(arguments=None):
     with _following():
         for number in range(1, options.rounds + 1):
             began = time.monotonic()
-            name = options.fault or storm.random.choice(names)
-            found = storm.run_round(name, storm.choose(options.operations))
+            chosen = [options.fault or storm.random.choice(names) for _ in range(options.faults)]
+            found = storm.run_round(chosen, storm.choose(options.operations))
             results.append(found)
             print(
-                f"{number}: {name}: {found.done.total()} done, {found.refused.total()} refused, "
+                f"{number}: {', '.join(chosen)}: {found.done.total()} done, {found.refused.total()} refused, "
                 f"{len(found.left)} left over, {len(found.commands)} commands, {len(found.stuck)} stuck, "
                 f"{time.monotonic() - began:.0f} s",
                 flush=True,
@@ -424,7 +422,7 @@ def _following():
 def summarize(results):
     """A line for each fault, and one for all."""
     for name in (*faults.FAULTS, ""):
-        chosen = [each for each in results if name in ("", each.fault)]
+        chosen = [each for each in results if not name or name in each.faults]
         if chosen:
             done, refused = (
                 sum(len(tuple(getattr(each, field).elements())) for each in chosen)
