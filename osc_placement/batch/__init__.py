@@ -8,6 +8,7 @@ example that a test runs. Its parts, all with types:
     inventory, membership what to change: ratios, inventories, traits, aggregates, each an Edit
     device                one-time-use devices: their release, and what must not release them
     plan, advice          the change of each provider, and warnings and refusals
+    facets, merge         what a state consists of, and a change where others changed the same meanwhile
     execute               all writes, one by one or all or nothing; `on_outcome` is told as providers are done
     gate                  rate, pause, stop and number of failures; `on_event` is told what a control file did
     journal               runs on disk

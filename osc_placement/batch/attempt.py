@@ -10,24 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from osc_placement.api.retry import is_conflict, is_permanent, retry
-from osc_placement.batch.difference import holds
-from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
-from osc_placement.batch.plan import (
-    ABSENT,
-    Change,
-    Edit,
-    Facet,
-    Outcome,
-    ProviderState,
-    Result,
-    Subject,
-    plan_change,
-    settle_name,
-)
-from osc_placement.batch.repeat import Replace, carry_planned
+from osc_placement.batch.facets import Facet, ProviderState, holds
+from osc_placement.batch.holdings import Overtaken, is_half_written, is_overtaken, is_written
+from osc_placement.batch.merge import rebase
+from osc_placement.batch.plan import Change, Edit, Outcome, Result, Subject, plan_change, settle_name
+from osc_placement.batch.repeat import Replace
 from osc_placement.batch.reselect import NotSelected
 from osc_placement.batch.select import read_state
-from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.consumers import is_stale
 from osc_placement.batch.writers.provider import DoneByOthers, write_change
 from osc_placement.errors import ANSWER_LOST, Conflict, HttpError
@@ -177,16 +166,10 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
     now = again.before
     if is_half_written(change, now):
         return replace(change, subject=again.subject)
-    if "identity" in change.facets and change.after.identity == ABSENT:
-        return again  # a deletion writes nothing else, so that any difference comes from somebody else
-    back = undo_change(change, now).target
-    images = {facet: getattr(back, facet) for facet in written}
-    images |= {
-        facet: getattr(change.before, facet)
-        for facet in change.facets
-        if len(change.facets) > 1 and is_written(change, facet, now)
+    found_written = {
+        facet for facet in change.facets if len(change.facets) > 1 and is_written(change, facet, now)
     }
-    return carry_planned(change, carry_owner(change, replace(again, before=replace(now, **images))))
+    return rebase(change, again, {*written, *found_written})
 
 
 def is_overtaken_for(edit: Edit, change: Change, subject: Subject, now: ProviderState) -> bool:

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Decision, EditRefused, Facet, JournalledEdit, ProviderState
+from osc_placement.batch.facets import Facet, ProviderState
+from osc_placement.batch.plan import Change, Decision, EditRefused, JournalledEdit
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from osc_placement.batch.plan import ALL_FACETS, Change, Facet, Kind, ProviderState, name_kind
-from osc_placement.model import INVENTORY_FIELDS, Inventory, is_same_ratio
+from osc_placement.batch.facets import ALL_FACETS, KINDS, Facet, ProviderState
+from osc_placement.batch.plan import Change, Kind, name_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,8 @@ def list_differences(
         old, new = getattr(before, facet), getattr(after, facet)
         if old == new:
             continue
-        was, will = _items(facet, old, new), _items(facet, new, old, comes=True)
+        kind = KINDS[facet]
+        was, will = kind.describe(old, new), kind.describe(new, old, comes=True)
         if facet == "inventories":
             items = sorted(was | will, key=lambda name: name.partition(":")[0])
         else:
@@ -75,38 +75,6 @@ def list_differences(
                 name = f"{(names or {}).get(uuid, uuid)}{colon}{rest}"
                 found.append(Difference(facet, name, was.get(item), will.get(item)))
     return found
-
-
-def _items(facet: Facet, state: Any, other: Any, *, comes: bool = False) -> dict[str, str]:
-    """Return the values of a facet by the names of `Difference`; what has a name only has the value "".
-
-    :param comes: whether what is not in the other state is new, rather than gone
-    """
-    if facet == "inventories":
-        items: dict[str, str] = {}
-        for name, inventory in (state or {}).items():
-            if name in (other or {}):
-                items |= {f"{name}:{field}": str(getattr(inventory, field)) for field in INVENTORY_FIELDS}
-            else:
-                items[f"{name}:total"] = _describe_new(inventory) if comes else str(inventory.total)
-        return items
-    if facet == "allocations":
-        return {
-            f"{provider}:{name}": str(amount)
-            for provider, amounts in (state or {}).items()
-            for name, amount in amounts.items()
-        }
-    return {name: value for name, _, value in (text.partition("=") for text in state or ())}
-
-
-def _describe_new(inventory: Inventory) -> str:
-    """Return the total of an inventory, with the fields that have no default value.
-
-    A ``max_unit`` of the total or more has the effect of the default.
-    """
-    default = Inventory(inventory.total, max_unit=max(inventory.max_unit, inventory.total))
-    fields = [field for field in INVENTORY_FIELDS if getattr(inventory, field) != getattr(default, field)]
-    return " ".join((str(inventory.total), *(f"{field}={getattr(inventory, field)}" for field in fields)))
 
 
 def describe_difference(
@@ -152,25 +120,3 @@ def count_differences(
     for (kind, verb), number in wholes.items():
         counts[f"{name_kind(kind, number)} {verb}"] = number
     return sorted(((number, text) for text, number in counts.items()), key=lambda each: (-each[0], each[1]))
-
-
-def holds(now: ProviderState, wanted: ProviderState, facets: Iterable[Facet]) -> bool:
-    """Return whether a state that was read is the one wanted, as far as every database keeps it."""
-    for facet in facets:
-        found, expected = getattr(now, facet), getattr(wanted, facet)
-        if facet != "inventories" or found is None or expected is None:
-            if found != expected:
-                return False
-        elif found.keys() != expected.keys() or not all(
-            is_same_inventory(inventory, expected[name]) for name, inventory in found.items()
-        ):
-            return False
-    return True
-
-
-def is_same_inventory(one: Inventory, other: Inventory) -> bool:
-    """Return whether two inventories are equal to every database."""
-    return (
-        is_same_ratio(one.allocation_ratio, other.allocation_ratio)
-        and replace(one, allocation_ratio=other.allocation_ratio) == other
-    )

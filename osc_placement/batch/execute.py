@@ -22,18 +22,10 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.api.retry import is_permanent
 from osc_placement.batch.advice import check_planned_again
 from osc_placement.batch.attempt import leave, run_change
-from osc_placement.batch.difference import holds
+from osc_placement.batch.facets import holds, read_identity
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.plan import (
-    Change,
-    Outcome,
-    Plan,
-    Report,
-    Result,
-    count_providers,
-    read_identity,
-    temporary_name,
-)
+from osc_placement.batch.merge import merge
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, temporary_name
 from osc_placement.batch.recorder import NoRecorder, Recorder
 from osc_placement.batch.repeat import Repeat, Replace
 from osc_placement.batch.reselect import Reselection
@@ -54,7 +46,6 @@ from osc_placement.batch.transaction import (
     commit,
     put_back,
 )
-from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.bulk import ProvidersWriter, read_refusals
 from osc_placement.batch.writers.consumers import ConsumersWriter, are_consumers, consumer_after, group_steps
 from osc_placement.batch.writers.reshape import MayNotReshape
@@ -400,7 +391,7 @@ class _Run:
         def plan_again(again: Change) -> None:
             step, found = steps[again.uuid], again.before
             if self._plan.goes_on:  # it may have been written before the run died
-                found = undo_change(step, replace(step.after, inventories=found.inventories)).target
+                found = merge(step.back, replace(step.after, inventories=found.inventories)).target
             step = replace(step, before=replace(step.before, inventories=found.inventories))
             self._recorder.plan_again(step)
             self._replanned[step.uuid] = step
@@ -408,7 +399,7 @@ class _Run:
         def widen(change: Change) -> Iterator[Outcome]:
             if change.uuid in self._widened or self.gate.wait():
                 return
-            outcome = run_change(self._client, change, Repeat.of(change), self.gate.stop, plan_again)
+            outcome = run_change(self._client, change, Repeat("", change), self.gate.stop, plan_again)
             if not outcome.untouched:
                 self._widened.add(change.uuid)
             if outcome.result is Result.FAILED:
@@ -535,7 +526,7 @@ class _Run:
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
         is_narrowing = step.uuid in self._narrowing
-        edit = Repeat.of(step) if is_narrowing else self._plan.edit_of(step)
+        edit = Repeat("", step) if is_narrowing else self._plan.edit_of(step)
         written = set(self._plan.written.get(step.uuid, ()))
         written |= {"inventories"} if step.uuid in self._widened else set()
         return run_change(

@@ -17,7 +17,8 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
-    from osc_placement.batch.plan import Change, Facet, ProviderState, Subject
+    from osc_placement.batch.facets import Facet, ProviderState
+    from osc_placement.batch.plan import Change, Subject
     from osc_placement.model import Inventory
 
 
@@ -102,11 +103,3 @@ class Overtaken(PlacementError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"{name} holds something else since it was looked at; look again, and plan anew")
-
-
-def carry_owner(change: Change, again: Change) -> Change:
-    """Return the later plan with the owners of the earlier one, which are not read with a provider."""
-    if isinstance(change.subject, Consumer) or change.before.owner is None:
-        return again
-    owner = change.before.owner
-    return replace(again, before=replace(again.before, owner=owner), after=replace(again.after, owner=owner))

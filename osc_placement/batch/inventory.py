@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from osc_placement.api.names import suggest
-from osc_placement.batch.plan import Decision, EditRefused, Facet, JournalledEdit, ProviderState
+from osc_placement.batch.facets import Facet, ProviderState
+from osc_placement.batch.plan import Decision, EditRefused, JournalledEdit
 from osc_placement.errors import UsageError
 from osc_placement.model import Inventory, Percent, is_same_ratio, settle_shares
 from osc_placement.syntax import parse_inventory_value

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.batch.plan import ABSENT, Change, count_providers
+from osc_placement.batch.facets import ABSENT
+from osc_placement.batch.plan import Change, count_providers
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import list_names
 

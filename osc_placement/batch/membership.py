@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
-from osc_placement.batch.plan import Decision, Facet, JournalledEdit, ProviderState
+from osc_placement.batch.facets import Facet, ProviderState
+from osc_placement.batch.plan import Decision, JournalledEdit
 
 Names = frozenset[str]
 Verb = Literal["add", "remove", "set"]

@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 # a name of this module's, too: it is what a change may be about
 from osc_placement.api.consumer import Consumer as Consumer
+from osc_placement.batch.facets import (
+    ABSENT,
+    ALL_FACETS,
+    FACETS,
+    NO_GENERATION,
+    Facet,
+    ProviderState,
+    find_differing,
+    read_identity,
+)
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory, Provider
+from osc_placement.model import Provider
 
 if TYPE_CHECKING:
     from osc_placement.batch.selection import Selection
-
-Facet = Literal["identity", "inventories", "traits", "aggregates", "allocations", "owner", "consumer_type"]
-#: all facets of a provider, in the order in which they are written
-FACETS: Final[tuple[Facet, ...]] = ("inventories", "traits", "aggregates")
-#: those of anything that is changed, in the order in which they are written
-ALL_FACETS: Final[tuple[Facet, ...]] = ("identity", *FACETS, "allocations", "owner", "consumer_type")
-#: the identity of what does not exist, and the generation of such a provider
-ABSENT: Final[frozenset[str]] = frozenset()
-NO_GENERATION: Final = -1
 
 #: the reason for which a change that was recorded before is not made
 FOUND_DONE: Final = "was done already"
@@ -82,44 +83,6 @@ class CustomName:
 
 #: whom a change is about
 Subject = Provider | Consumer | CustomName
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderState:
-    """The state of a provider or consumer; None means that a facet was not read.
-
-    Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
-    `describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer, and
-    ``owner`` whose those consumers are that hold nothing yet (see `batch.writers.reshape`).
-
-    ``identity`` is made by `describe_identity`, and ABSENT of what does not exist: a run may create, rename,
-    move and delete providers, and create and delete custom names. ``consumer_type`` has the type of a
-    consumer, and is empty if it has none.
-    """
-
-    inventories: Mapping[str, Inventory] | None = None
-    traits: frozenset[str] | None = None
-    aggregates: frozenset[str] | None = None
-    allocations: Mapping[str, Mapping[str, int]] | None = None
-    owner: frozenset[str] | None = None
-    consumer_type: frozenset[str] | None = None
-    identity: frozenset[str] | None = None
-
-
-def find_differing(one: ProviderState, other: ProviderState) -> tuple[Facet, ...]:
-    """Return the facets in which two states differ."""
-    return tuple(facet for facet in ALL_FACETS if getattr(one, facet) != getattr(other, facet))
-
-
-def describe_identity(name: str, parent: str | None = None) -> frozenset[str]:
-    """Return the identity of what has this name and, of a provider, this parent by UUID."""
-    return frozenset((f"name={name}", *((f"parent={parent}",) if parent else ())))
-
-
-def read_identity(identity: frozenset[str] | None) -> tuple[str | None, str | None]:
-    """Return the name and the parent of an identity; None where it has none."""
-    values = dict(text.split("=", 1) for text in identity or ())
-    return values.get("name"), values.get("parent")
 
 
 def settle_name(state: ProviderState, subject: Subject, identity: frozenset[str] | None) -> ProviderState:
@@ -230,6 +193,11 @@ class Change:
     before: ProviderState
     after: ProviderState
     reason: str = ""
+
+    @property
+    def back(self) -> Change:
+        """Return the change that takes this one back."""
+        return Change(self.subject, self.after, self.before)
 
     @property
     def facets(self) -> tuple[Facet, ...]:

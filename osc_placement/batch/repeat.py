@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits made from a change: the difference of its two states is applied to a third. Pure.
-
-A resume plans with them if somebody else changed a provider meanwhile: their changes stay, ours are added.
-"""
+"""Edits made from a change, by which it is planned again on another state. Pure."""
 
 from __future__ import annotations
 
@@ -10,47 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from osc_placement.batch.plan import (
-    ABSENT,
-    ALL_FACETS,
-    Change,
-    Decision,
-    Edit,
-    Facet,
-    JournalledEdit,
-    ProviderState,
-    UncheckedEdit,
-    find_differing,
-)
-from osc_placement.model import INVENTORY_FIELDS, Inventory
+from osc_placement.batch.facets import ALL_FACETS, Facet, ProviderState
+from osc_placement.batch.merge import creates, merge
+from osc_placement.batch.plan import Change, Decision, Edit, JournalledEdit, UncheckedEdit
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat(UncheckedEdit):
-    """An edit that applies the difference of ``before`` and ``after`` to any state."""
+    """An edit that makes a change again on any state, whatever others set of it since."""
 
     title: str
-    before: ProviderState
-    after: ProviderState
-
-    @classmethod
-    def of(cls, change: Change, title: str = "") -> Repeat:
-        """Return the edit that makes a change again."""
-        return cls(title, change.before, change.after)
+    change: Change
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Return the facets that differ."""
-        return find_differing(self.before, self.after)
+        """Return the facets that the change sets."""
+        return self.change.facets
 
     def decide(self, state: ProviderState) -> Decision:
-        """Return the state with the difference."""
-        merged = {
-            facet: _MERGES[facet](getattr(self.before, facet), getattr(self.after, facet), now)
-            for facet in self.facets
-            if (now := getattr(state, facet)) is not None
-        }
-        after = replace(state, **merged)
+        """Return the state with the change."""
+        after = merge(self.change, state, overwrite=True).target
         return Decision(after, "is as planned already" if after == state else "")
 
 
@@ -67,7 +43,7 @@ class Recorded(UncheckedEdit):
 
     def edit_of(self, step: Change) -> Edit:
         """Return the edit that makes the change of a step again."""
-        return Repeat.of(step, self.title)
+        return Repeat(self.title, step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +60,7 @@ class Replace(UncheckedEdit):
     @property
     def facets(self) -> tuple[Facet, ...]:
         """Return the facets that the change writes to what it creates, else those that it knows."""
-        if _is_creation(self.change):
+        if creates(self.change):
             return self.change.facets
         return tuple(facet for facet in ALL_FACETS if getattr(self.change.after, facet) is not None)
 
@@ -96,25 +72,6 @@ class Replace(UncheckedEdit):
             if getattr(state, facet) is not None or facet in ("owner", "consumer_type")
         }
         return Decision(replace(state, **wanted), "is as planned already")
-
-
-def carry_planned(change: Change, again: Change) -> Change:
-    """Return the later plan of a creation, with the facets that it does not write as they were planned.
-
-    What others gave the provider meanwhile is no part of the change: an undo has to see it as theirs.
-    """
-    if not (_is_creation(change) and _is_creation(again)):
-        return again
-    kept = [facet for facet in ALL_FACETS if facet not in (*change.facets, *again.facets)]
-    return replace(
-        again,
-        before=replace(again.before, **{facet: getattr(change.before, facet) for facet in kept}),
-        after=replace(again.after, **{facet: getattr(change.after, facet) for facet in kept}),
-    )
-
-
-def _is_creation(change: Change) -> bool:
-    return change.before.identity == ABSENT and bool(change.after.identity)
 
 
 class StateEdit(Recorded, JournalledEdit):
@@ -141,51 +98,3 @@ def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:
     if not isinstance(edit, Recorded):
         return {}
     return {step.uuid: edit.edit_of(step) for step in steps}
-
-
-def _merge_names(before: frozenset[str], after: frozenset[str], now: frozenset[str]) -> frozenset[str]:
-    return (now - (before - after)) | (after - before)
-
-
-def _merge_inventories(
-    before: Mapping[str, Inventory], after: Mapping[str, Inventory], now: Mapping[str, Inventory]
-) -> dict[str, Inventory]:
-    merged = dict(now)
-    for name in {*before, *after}:
-        old, new = before.get(name), after.get(name)
-        if new is None:
-            merged.pop(name, None)
-        elif old is None:
-            merged[name] = new
-        elif name in now:
-            changed = [each for each in INVENTORY_FIELDS if getattr(old, each) != getattr(new, each)]
-            merged[name] = replace(now[name], **{each: getattr(new, each) for each in changed})
-    return merged
-
-
-Claims = Mapping[str, Mapping[str, int]]
-
-
-def _merge_allocations(before: Claims, after: Claims, now: Claims) -> Claims:
-    merged = {provider: dict(amounts) for provider, amounts in now.items()}
-    for provider in {*before, *after}:
-        old, new = before.get(provider, {}), after.get(provider, {})
-        for name in {*old, *new}:
-            if old.get(name) == new.get(name):
-                continue
-            amounts = merged.setdefault(provider, {})
-            amounts.pop(name, None)
-            if name in new:
-                amounts[name] = new[name]
-    return {provider: amounts for provider, amounts in merged.items() if amounts}
-
-
-_MERGES: Mapping[Facet, Any] = {
-    "inventories": _merge_inventories,
-    "traits": _merge_names,
-    "aggregates": _merge_names,
-    "allocations": _merge_allocations,
-    "owner": _merge_names,
-    "identity": _merge_names,
-    "consumer_type": _merge_names,
-}

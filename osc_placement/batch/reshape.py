@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.consumer import Allocations, Consumer
-from osc_placement.batch.plan import Change, ProviderState
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 from osc_placement.terminal.lines import list_names

@@ -17,18 +17,8 @@ from osc_placement.api.names import (
     require_classes,
     require_traits,
 )
-from osc_placement.batch.plan import (
-    ABSENT,
-    NO_GENERATION,
-    CustomName,
-    Facet,
-    Gone,
-    ProviderState,
-    Reading,
-    Subject,
-    describe_identity,
-    describe_owner,
-)
+from osc_placement.batch.facets import ABSENT, NO_GENERATION, Facet, ProviderState, describe_identity
+from osc_placement.batch.plan import CustomName, Gone, Reading, Subject, describe_owner
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.errors import NotFound
 from osc_placement.model import Inventory, Part, Provider, ProviderRecord

@@ -30,23 +30,21 @@ from osc_placement.batch.device import (
     refuse_planned_again,
     require_unused,
 )
-from osc_placement.batch.difference import holds
 from osc_placement.batch.execute import execute_atomically, execute_plan, execute_reshape, require_versions
+from osc_placement.batch.facets import Facet, ProviderState, holds
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written
+from osc_placement.batch.holdings import Overtaken, is_half_written
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.file import Journal
 from osc_placement.batch.journal.run import Header, JournalError, Run, Undone, find_undone
+from osc_placement.batch.merge import merge, rebase
 from osc_placement.batch.plan import (
-    ABSENT,
     APPLY,
     FOUND_DONE,
     Change,
     Edit,
-    Facet,
     Outcome,
     Plan,
-    ProviderState,
     Reading,
     Report,
     Subject,
@@ -55,7 +53,7 @@ from osc_placement.batch.plan import (
     refuse_gone,
     settle_name,
 )
-from osc_placement.batch.repeat import Recorded, carry_planned, edits_of
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, plan_steps, plan_task
@@ -76,8 +74,6 @@ from osc_placement.batch.undo import (
     name_refused,
     plan_undo,
     read_now,
-    redo_change,
-    undo_change,
     undo_of,
 )
 from osc_placement.batch.writers.reshape import MayNotReshape, require_right
@@ -719,7 +715,7 @@ def plan_resume(run: Run, read: ReadStates, command: str = RUN) -> Plan:
 def _overwrites(step: Change, change: Change, state: ProviderState) -> bool:
     """Return whether a step that was planned again changes what others have set since."""
     is_planned_again = bool(step.facets) and step.before is not change.before
-    return is_planned_again and redo_change(change, state).expected != state
+    return is_planned_again and merge(change, state).expected != state
 
 
 def _describe_overwritten(names: Sequence[str], number: int) -> str:
@@ -738,10 +734,5 @@ def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderSt
         return Change(subject, change.after, change.after, FOUND_DONE)
     if holds(state, change.before, change.facets) or is_half_written(change, state):
         return replace(change, subject=subject)
-    again = carry_owner(change, plan_change(edit, subject, state))
-    # what was written already keeps the before-image that undo needs, but for what others set in it since
-    back = undo_change(change, state).target
-    images = {facet: getattr(back, facet) for facet in change.facets}
-    if not again.facets or change.after.identity == ABSENT:
-        return again  # a deletion has written nothing of what differs
-    return carry_planned(change, replace(again, before=replace(again.before, **images)))
+    again = plan_change(edit, subject, state)
+    return rebase(change, again, change.facets) if again.facets else again

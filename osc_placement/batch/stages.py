@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence, Set
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.facets import ABSENT, ProviderState, read_identity
 from osc_placement.batch.holdings import admit
-from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, read_identity
+from osc_placement.batch.plan import Change, CustomName
 from osc_placement.model import Inventory, Provider
 
 

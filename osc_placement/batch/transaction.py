@@ -21,11 +21,11 @@ from osc_placement.api.retry import is_conflict, retry
 from osc_placement.batch.advice import check_planned_again
 from osc_placement.batch.capacity import InUse, Overcommitted
 from osc_placement.batch.device import DeviceInUse, MayBeUsedAgain
-from osc_placement.batch.difference import holds
+from osc_placement.batch.facets import FACETS, ProviderState, holds
 from osc_placement.batch.managed import DropsManaged
-from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
+from osc_placement.batch.merge import merge
+from osc_placement.batch.plan import Change, Plan, Subject, plan_change
 from osc_placement.batch.select import read_again
-from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.bulk import write_atomically
 from osc_placement.batch.writers.reshape import MayNotReshape, require_right, write_inventories
 from osc_placement.errors import (
@@ -241,7 +241,7 @@ def put_back(
         found, planned = [], []
         part = left[:size]
         for change, (subject, state) in zip(part, _read(client, part, concurrency), strict=True):
-            back, expected = undo_change(change, state)
+            back, expected = merge(change.back, state)
             planned.append(Change(subject, state, back))
             found += [] if expected == state else [change.uuid]
         wanted = [change for change in planned if change.facets]

@@ -22,27 +22,27 @@ from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.batch.difference import (
     Difference,
     describe_difference,
-    is_same_inventory,
     list_differences,
 )
-from osc_placement.batch.holdings import is_half_written
-from osc_placement.batch.plan import (
+from osc_placement.batch.facets import (
     ABSENT,
+    Facet,
+    ProviderState,
+    is_same_cell,
+)
+from osc_placement.batch.holdings import is_half_written
+from osc_placement.batch.merge import merge
+from osc_placement.batch.plan import (
     APPLY,
-    FACETS,
     NEW_STAYS,
     Change,
     Decision,
     Edit,
-    Facet,
     JournalledEdit,
     Plan,
-    ProviderState,
     Reading,
     Subject,
     UncheckedEdit,
-    describe_identity,
-    read_identity,
     refuse_gone,
     settle_name,
 )
@@ -58,7 +58,7 @@ from osc_placement.batch.reshape import (
 )
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError
-from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
+from osc_placement.model import Inventory, Provider
 from osc_placement.terminal.lines import list_names
 
 if TYPE_CHECKING:  # reading a journal needs the edit of an undo
@@ -79,9 +79,6 @@ RUN: Final = "openstack resource provider batch run"
 
 #: reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
-
-#: what a facet is made of: each of these is undone, or stays, by itself
-_Cells = dict[tuple[str, ...], Any]
 
 
 class ChangedSince(PlacementError):
@@ -200,7 +197,7 @@ def _name_later(later: Later) -> str:
 def describe_rest(expected: ProviderState, now: ProviderState, step: Change | None = None) -> str:
     """Return the reason of a change that undoes a part: what was set since, which stays.
 
-    :param expected: ``now`` with what was set since put back, as in `Reverted`
+    :param expected: ``now`` with what was set since put back, as in `Merged`
     :param step: the change as it was planned, which may leave something already
     """
     found = list_differences(expected, now)
@@ -264,7 +261,7 @@ def _explain_by(
             if uuid not in remaining or not run.may_be_written(other):
                 continue
             change, state = remaining[uuid]
-            back = undo_change(other, state).target
+            back = merge(other.back, state).target
             remaining[uuid] = change, back
             trail, difference = trails[uuid], _describe_set_by_others(change, back)
             known = [each for _, each in trail]
@@ -285,7 +282,7 @@ def _explain_by(
 
 def _describe_set_by_others(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:
     """Return what is different from what a change left; None if it can be undone."""
-    expected = undo_change(change, now).expected
+    expected = merge(change.back, now).expected
     return None if expected == now else describe_difference(expected, now)
 
 
@@ -318,7 +315,7 @@ class UndoStep(UncheckedEdit):
         With ``force``, raise it only if nothing is left to undo.
         """
         step = self.step
-        back, expected = redo_change(step, state)
+        back, expected = merge(step, state)
         if expected == state:
             # a part that was not undone when the step was planned is not undone now either
             stays = step.reason if step.is_partial else ""
@@ -354,152 +351,6 @@ class UndoEdit(Recorded, JournalledEdit):
     def from_json(cls, document: Mapping[str, Any]) -> UndoEdit:
         """Return the edit of the undo with this title."""
         return cls(document["title"], tuple(document["facets"]), force=document["force"])
-
-
-class Reverted(NamedTuple):
-    """The result of undoing or redoing a change on a state.
-
-    :ivar target: the state after it
-    :ivar expected: the state before it, with each field that others set put back to what the change left; it
-        equals the state that was read unless there is such a field
-    """
-
-    target: ProviderState
-    expected: ProviderState
-
-
-def undo_change(change: Change, now: ProviderState) -> Reverted:
-    """Undo a change on the state of now.
-
-    A field that the change set is undone if it is still as the change left it. One that is as it was before
-    the change stays, and so does one that somebody else has set since.
-
-    Allocations are undone by consumer and class, and compared as a whole, as they are one claim.
-    """
-    if now.identity == ABSENT and change.before.identity and change.after.identity:
-        return Reverted(now, replace(now, identity=change.after.identity))
-    values, expected = {}, {}
-    for facet in change.facets:
-        if getattr(now, facet) is None:
-            continue
-        images = [getattr(state, facet) for state in (change.before, change.after, now)]
-        before, after, cells = _split(facet, *images)
-        changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
-        ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
-        set_by_others = {key for key in changed - ours if not _is_same(cells.get(key), before.get(key))}
-        if set_by_others:
-            kept = {key: value for key, value in cells.items() if key not in set_by_others}
-            put_back = {key: after[key] for key in set_by_others if key in after}
-            expected[facet] = _join(facet, kept | put_back)
-        if facet == "allocations":
-            holders = _find_holders_to_keep(change, now, changed - ours, gives=not ours.isdisjoint(before))
-            ours = {key for key in ours if key[0] not in holders}
-            is_known = now.allocations in images[:2]
-            expected[facet] = now.allocations if is_known else change.after.allocations
-        for key in ours:
-            cells.pop(key, None)
-            cells |= {key: before[key]} if key in before else {}
-        values[facet] = _join(facet, cells)
-    back = replace(now, **values)
-    if back.identity == ABSENT != now.identity:
-        # what others gave it would go with it
-        given = {facet: getattr(change.after, facet) for facet in FACETS if getattr(back, facet)}
-        if given:
-            return Reverted(replace(back, identity=now.identity), replace(now, **{**expected, **given}))
-    return Reverted(back, replace(now, **expected))
-
-
-def redo_change(change: Change, now: ProviderState) -> Reverted:
-    """Make a change on the state of now, as far as nobody has set the same since it was planned.
-
-    This is `undo_change` with before and after exchanged.
-    """
-    return undo_change(Change(change.subject, change.after, change.before), now)
-
-
-def _find_holders_to_keep(
-    change: Change, now: ProviderState, not_ours: set[tuple[str, ...]], *, gives: bool
-) -> set[str]:
-    """Return the holders whose allocations are not undone, as that would be a second claim for an instance.
-
-    A consumer that does not hold what a change left it with was moved on, or is gone. Of a provider the
-    holders are consumers, and each is judged by itself.
-
-    :param not_ours: the amounts that the change changed and that are not as it left them
-    :param gives: whether the undo would allocate something again; then nothing is undone for a consumer that
-        holds from other providers meanwhile
-    """
-    if not isinstance(change.subject, Consumer):
-        return {key[0] for key in not_ours}
-    given, held = change.after.allocations or {}, now.allocations or {}
-    is_moved = not_ours or (gives and held.keys() != given.keys())
-    return {*(change.before.allocations or {}), *given} if is_moved else set()
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, Inventory) and isinstance(other, Inventory):
-        return is_same_inventory(one, other)
-    if isinstance(one, float) and isinstance(other, float):
-        return is_same_ratio(one, other)
-    return bool(one == other)
-
-
-def _split(facet: Facet, before: Any, after: Any, now: Any) -> list[_Cells]:
-    """Return a facet of three states as cells.
-
-    A class that is added or removed is one cell, and one that stays has a cell for each field; so have the
-    name and the parent of a provider. A trait, an aggregate, and an amount that is allocated is one cell. So
-    is an owner or a type, as half of one and half of another is nobody.
-    """
-    if facet in ("traits", "aggregates"):
-        return [{(name,): True for name in state or ()} for state in (before, after, now)]
-    if facet == "allocations":
-        return [
-            {
-                (holder, name): amount
-                for holder, amounts in (state or {}).items()
-                for name, amount in amounts.items()
-            }
-            for state in (before, after, now)
-        ]
-    if facet == "identity" and before and after and now:
-        return [
-            dict(zip((("name",), ("parent",)), read_identity(state), strict=True))
-            for state in (before, after, now)
-        ]
-    if facet != "inventories":
-        return [{("whole",): state} for state in (before, after, now)]
-    kept = (before or {}).keys() & (after or {}).keys() & (now or {}).keys()
-    return [
-        {
-            key: value
-            for name, inventory in (state or {}).items()
-            for key, value in (
-                {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
-                if name in kept
-                else {(name,): inventory}
-            ).items()
-        }
-        for state in (before, after, now)
-    ]
-
-
-def _join(facet: Facet, cells: _Cells) -> Any:
-    """Return the facet that was split into these cells."""
-    if facet in ("traits", "aggregates"):
-        return frozenset(name for (name,) in cells)
-    if ("parent",) in cells and facet == "identity":
-        return describe_identity(cells["name",], cells["parent",])
-    if facet not in ("allocations", "inventories"):
-        return cells["whole",]
-    joined: dict[str, Any] = {key[0]: value for key, value in cells.items() if len(key) == 1}
-    parts: dict[str, dict[str, Any]] = {}
-    for key, value in cells.items():
-        if len(key) > 1:
-            parts.setdefault(key[0], {})[key[1]] = value
-    if facet == "allocations":
-        return parts
-    return joined | {name: Inventory(**fields) for name, fields in parts.items()}
 
 
 class OtherKind(PlacementError):
@@ -634,7 +485,7 @@ def has_inventories(state: ProviderState, wanted: Inventories | None) -> bool:
     return (
         wanted is not None
         and found.keys() == wanted.keys()
-        and all(is_same_inventory(found[name], wanted[name]) for name in wanted)
+        and all(is_same_cell(found[name], wanted[name]) for name in wanted)
     )
 
 
@@ -647,7 +498,7 @@ def _undo_step(
     if is_half_written(change, state):
         values = {facet: getattr(change.before, facet) for facet in change.facets}
         return Change(subject, state, replace(state, **values)), None
-    back, expected = undo_change(change, state)
+    back, expected = merge(change.back, state)
     if expected == state:
         return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
     has_rest = back != state
@@ -657,7 +508,7 @@ def _undo_step(
     gone, come = ([], []) if is_again else describe_difference(expected, state)
     refusal = ChangedSince(subject.name, gone, come, remedy="", has_rest=has_rest)
     # fields that already have their old value are left out of the refused step
-    return Change(subject, expected, undo_change(change, expected).target), refusal
+    return Change(subject, expected, merge(change.back, expected).target), refusal
 
 
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:
@@ -718,7 +569,7 @@ class ReshapeUndo:
     def is_done(self, world: World) -> bool:
         """Return whether the inventories are as the undo leaves them, which tells that it was carried out."""
         return all(
-            _is_same(world.inventories[uuid].get(name), wanted.get(name))
+            is_same_cell(world.inventories[uuid].get(name), wanted.get(name))
             for uuid, wanted in self.before.items()
             for name in {*wanted, *self.after[uuid]}
         )

@@ -16,7 +16,8 @@ from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.batch.advice import refuse_removal
-from osc_placement.batch.plan import Change, ProviderState, count_removed, count_things
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change, count_removed, count_things
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
 from osc_placement.commands.input_file import name_source, read_file

@@ -14,10 +14,11 @@ from osc_placement.api.names import suggest
 from osc_placement.batch import journal, select
 from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.device import DeviceRelease
+from osc_placement.batch.facets import FACETS
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
-from osc_placement.batch.plan import FACETS, Edit, Reading, make_plan
+from osc_placement.batch.plan import Edit, Reading, make_plan
 from osc_placement.batch.service import Job, guard_devices, judge_capacity
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering

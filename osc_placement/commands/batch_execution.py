@@ -17,7 +17,7 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.batch import select, service
 from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.journal.record import facet_to_json
+from osc_placement.batch.facets import Facet
 from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import (
     FEW,
@@ -34,7 +34,6 @@ from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_PARTIAL,
     Change,
-    Facet,
     Plan,
     Reading,
     Report,
@@ -427,9 +426,8 @@ def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
 
 def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
     """Return the facet of an edit; if it has several, each of them by name."""
-    if len(facets) == 1:
-        return facet_to_json(state, facets[0])
-    return {facet: facet_to_json(state, facet) for facet in facets}
+    document = state.to_json(facets)
+    return document.get(facets[0]) if len(facets) == 1 else {facet: document.get(facet) for facet in facets}
 
 
 def _flat_cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:

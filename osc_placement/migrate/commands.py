@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TextIO, TypeVar
 
 from osc_placement.batch import journal
+from osc_placement.batch.facets import ALL_FACETS
 from osc_placement.batch.page import SEE_ALL, Page, rows_of_run
 from osc_placement.batch.plan import (
-    ALL_FACETS,
     APPLY,
     EXIT_DONE,
     EXIT_INTERRUPTED,

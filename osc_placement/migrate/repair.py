@@ -25,8 +25,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from osc_placement.batch.facets import FACETS
 from osc_placement.batch.journal import JournalError
-from osc_placement.batch.plan import APPLY, FACETS, Result
+from osc_placement.batch.plan import APPLY, Result
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapeRefused, World
 from osc_placement.batch.reshape_run import Task, read_world

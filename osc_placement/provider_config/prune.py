@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from osc_placement.batch.facets import Facet, ProviderState
 from osc_placement.batch.managed import list_counts
-from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading, count_providers
+from osc_placement.batch.plan import Change, Plan, Reading, count_providers
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.model import Provider
 from osc_placement.provider_config.compare import list_items, list_unnamed

@@ -17,7 +17,8 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
 from osc_placement.batch.capacity import Excess, InUse
 from osc_placement.batch.device import ONE_TIME_USE
-from osc_placement.batch.plan import ABSENT, Change, CustomName, Plan, read_identity
+from osc_placement.batch.facets import ABSENT, read_identity
+from osc_placement.batch.plan import Change, CustomName, Plan
 from osc_placement.batch.repeat import StateEdit
 from osc_placement.batch.stages import find_temporary_inventories
 from osc_placement.errors import PlacementError

@@ -14,22 +14,16 @@ from typing import Final, Literal
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.names import suggest
-from osc_placement.batch.plan import (
+from osc_placement.batch.facets import (
     ABSENT,
     ALL_FACETS,
     FACETS,
     NO_GENERATION,
-    Change,
-    CustomName,
-    Decision,
     Facet,
-    Kind,
-    Plan,
     ProviderState,
-    UncheckedEdit,
     describe_identity,
-    describe_owner,
 )
+from osc_placement.batch.plan import Change, CustomName, Decision, Kind, Plan, UncheckedEdit, describe_owner
 from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.errors import PlacementError
 from osc_placement.model import UNKNOWN_TYPE, Provider, is_same_ratio

@@ -16,7 +16,8 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, Reading, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.capacity import is_shrinking
-from osc_placement.batch.plan import FACETS, CustomName, Facet, Plan, ProviderState
+from osc_placement.batch.facets import FACETS, Facet, ProviderState
+from osc_placement.batch.plan import CustomName, Plan
 from osc_placement.batch.plan import Reading as StateReading
 from osc_placement.batch.select import read_again, read_state, read_usages
 from osc_placement.batch.service import guard_devices

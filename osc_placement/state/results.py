@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from osc_placement.api.retry import is_permanent
+from osc_placement.batch.facets import read_identity
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -18,7 +19,6 @@ from osc_placement.batch.plan import (
     Plan,
     Report,
     Result,
-    read_identity,
 )
 from osc_placement.errors import OutcomeUnknown, is_outcome_unknown
 

@@ -18,15 +18,9 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from osc_placement.batch.facets import check_types
 from osc_placement.batch.journal.checksum import START, chain_line, check_line, read_sum
-from osc_placement.batch.journal.record import (
-    VERSION,
-    change_to_json,
-    check_types,
-    edit_to_json,
-    parse,
-    selection_to_json,
-)
+from osc_placement.batch.journal.record import VERSION, change_to_json, edit_to_json, parse, selection_to_json
 from osc_placement.batch.journal.run import (
     Header,
     JournalDamaged,

@@ -11,25 +11,24 @@ from typing import Any, Final, get_args
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.device import DeviceRelease
+from osc_placement.batch.facets import (
+    ALL_FACETS,
+    Facet,
+    ProviderState,
+    check_amounts,
+    check_names,
+    check_types,
+    show_value,
+)
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.journal.checksum import START, BadSum, check_line
 from osc_placement.batch.journal.run import Ending, Header, JournalDamaged, JournalError, Run
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
-from osc_placement.batch.plan import (
-    ALL_FACETS,
-    Change,
-    CustomName,
-    Edit,
-    Facet,
-    JournalledEdit,
-    ProviderState,
-    Result,
-    Subject,
-)
+from osc_placement.batch.plan import Change, CustomName, Edit, JournalledEdit, Result, Subject
 from osc_placement.batch.repeat import Recorded, StateEdit
 from osc_placement.batch.selection import Selection
 from osc_placement.batch.undo import UndoEdit
-from osc_placement.model import INVENTORY_FIELDS, Inventory, Percent, Provider
+from osc_placement.model import Percent, Provider
 from osc_placement.syntax import parse_inventory_value
 
 Document = dict[str, Any]
@@ -54,86 +53,11 @@ EDITS: Final[tuple[type[JournalledEdit], ...]] = (
 )
 _SELECTION_TYPES: Final = {"in_tree": str, "name": str, "root_only": bool, "everything": bool}
 _NAME_CONDITIONS: Final = ("aggregates", "required", "forbidden", "providers")
-#: characters of a bad value that are shown
-_LONGEST: Final = 60
-_INVENTORY_TYPES: Final = {
-    name: (int, float) if name == "allocation_ratio" else int for name in INVENTORY_FIELDS
-}
 _PROVIDER_TYPES: Final = {"generation": int, "parent_provider_uuid": str, "root_provider_uuid": str}
 _CONSUMER_TYPES: Final = {"generation": int, "project_id": str, "user_id": str, "consumer_type": str}
 #: facets of which a change knows both what was and what is to be
 _BOTH_SIDES: Final[tuple[Facet, ...]] = ("identity", "inventories", "traits", "aggregates", "allocations")
-#: facets that are sets of words
-_WORDS: Final[tuple[Facet, ...]] = ("identity", "traits", "aggregates", "owner", "consumer_type")
 _SUBJECTS: Final[Mapping[type, str]] = {Provider: "provider", Consumer: "consumer", CustomName: "name"}
-
-
-def facet_to_json(state: ProviderState, facet: Facet) -> Any:
-    """Return a facet of a state as the API has it; names in alphabetical order."""
-    value = getattr(state, facet)
-    if value is None:
-        return None
-    if facet == "inventories":
-        return {name: inventory.to_json() for name, inventory in value.items()}
-    if facet == "allocations":
-        return {provider: dict(amounts) for provider, amounts in value.items()}
-    return sorted(value)
-
-
-def state_to_json(state: ProviderState) -> Document:
-    """Return the facets that are known."""
-    return {facet: facet_to_json(state, facet) for facet in ALL_FACETS if getattr(state, facet) is not None}
-
-
-def check_types(document: Any, types: Mapping[str, Any], *, optional: bool = False) -> None:
-    """Raise ValueError unless a document has these members, and they are of these types.
-
-    ``optional`` members may be missing or null. A truth value is no number.
-    """
-    if not isinstance(document, dict):
-        raise ValueError(f"{_show(document)} is where a JSON object belongs")
-    for name, kind in types.items():
-        value = document.get(name) if optional else document[name]
-        if optional and value is None:
-            continue
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise ValueError(f"{name} is {_show(value)}")
-
-
-def _show(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def _check_names(value: object, what: str) -> None:
-    if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
-        raise ValueError(f"{what} is {_show(value)}, and no list of names")
-
-
-def _check_amounts(value: object, what: str, types: tuple[type, ...] = (int,)) -> None:
-    check_types({what: value}, {what: dict})
-    assert isinstance(value, dict)
-    check_types(value, dict.fromkeys(value, types))
-
-
-def state_from_json(document: Document) -> ProviderState:
-    """Read what `state_to_json` wrote; raise ValueError at what it does not write."""
-    check_types(document, dict.fromkeys(("inventories", "allocations"), dict), optional=True)
-    for inventory in (document.get("inventories") or {}).values():
-        check_types(inventory, _INVENTORY_TYPES)
-    for name, amounts in (document.get("allocations") or {}).items():
-        _check_amounts(amounts, name)
-    for facet in _WORDS:
-        if facet in document:
-            _check_names(document[facet], facet)
-    values = {facet: document[facet] for facet in ALL_FACETS if facet in document}
-    if "inventories" in values:
-        inventories = values["inventories"].items()
-        values["inventories"] = {name: Inventory.from_json(entry) for name, entry in inventories}
-    for facet in _WORDS:
-        if facet in values:
-            values[facet] = frozenset(values[facet])
-    return ProviderState(**values)
 
 
 def change_to_json(change: Change) -> Document:
@@ -143,8 +67,8 @@ def change_to_json(change: Change) -> Document:
     subject.pop("allocations", None)  # the states have them
     return {
         kind: subject,
-        "before": state_to_json(change.before),
-        "after": state_to_json(change.after),
+        "before": change.before.to_json(),
+        "after": change.after.to_json(),
         "reason": change.reason,
     }
 
@@ -164,7 +88,7 @@ def change_from_json(document: Document) -> Change:
         check_types(document["provider"], {"uuid": str, "name": str})
         check_types(document["provider"], _PROVIDER_TYPES, optional=True)
         subject = Provider(**_known(Provider, document["provider"]))
-    before, after = state_from_json(document["before"]), state_from_json(document["after"])
+    before, after = ProviderState.from_json(document["before"]), ProviderState.from_json(document["after"])
     one_sided = [
         name for name in _BOTH_SIDES if (getattr(before, name) is None) != (getattr(after, name) is None)
     ]
@@ -203,9 +127,9 @@ def selection_from_json(document: Document | None) -> Selection | None:
         raise ValueError(f"there is no condition {min(unknown)}")
     for name in _NAME_CONDITIONS:
         if name in document:
-            _check_names(document[name], name)
+            check_names(document[name], name)
     if "resources" in document:
-        _check_amounts(document["resources"], "resources")
+        check_amounts(document["resources"], "resources")
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
     }
@@ -217,10 +141,10 @@ def edit_from_json(document: Document) -> Edit:
     check_types(document, {"kind": str, "title": str})
     check_types(document, {"replace": bool, "force": bool, "verb": str, "fields": dict}, optional=True)
     if document.get("verb", "add") not in get_args(Verb):
-        raise ValueError(f"verb is {_show(document['verb'])}")
+        raise ValueError(f"verb is {show_value(document['verb'])}")
     for name in ("classes", "aggregates", "names", "facets"):
         if name in document:
-            _check_names(document[name], name)
+            check_names(document[name], name)
     unknown = set(document.get("facets", ())).difference(ALL_FACETS)
     if unknown:
         raise ValueError(f"there are no {min(unknown)} to change")
@@ -232,9 +156,9 @@ def edit_from_json(document: Document) -> Edit:
             parse_inventory_value("inventory", "reserved", share), Percent
         ):
             del numbers["reserved"]
-        _check_amounts(numbers, name, (int, float))
+        check_amounts(numbers, name, (int, float))
     if "ratios" in document:
-        _check_amounts(document["ratios"], "ratios", (int, float))
+        check_amounts(document["ratios"], "ratios", (int, float))
     known = next((each for each in EDITS if each.kind == document["kind"]), None)
     return known.from_json(document) if known else Recorded(document["title"], tuple(document["facets"]))
 

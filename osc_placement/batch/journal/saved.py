@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.batch.capacity import find_excesses
 from osc_placement.batch.device import DeviceRelease
-from osc_placement.batch.difference import describe_difference, holds
+from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.facets import FACETS, Facet, ProviderState, holds
 from osc_placement.batch.journal.record import (
     change_from_json,
     change_to_json,
@@ -25,21 +26,10 @@ from osc_placement.batch.journal.record import (
     selection_from_json,
     selection_to_json,
 )
-from osc_placement.batch.plan import (
-    FACETS,
-    SAVED,
-    Change,
-    Edit,
-    Facet,
-    Gone,
-    Plan,
-    ProviderState,
-    Reading,
-    plan_change,
-    refuse_gone,
-)
+from osc_placement.batch.merge import merge
+from osc_placement.batch.plan import SAVED, Change, Edit, Gone, Plan, Reading, plan_change, refuse_gone
 from osc_placement.batch.repeat import edits_of
-from osc_placement.batch.undo import MOST_NAMES, redo_change
+from osc_placement.batch.undo import MOST_NAMES
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import list_names
 from osc_placement.whole_file import write_whole
@@ -220,7 +210,7 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
         is_gone = isinstance(now.error, Gone)
         return Move(step, now, "it does not exist any more" if is_gone else f"it cannot be read: {now.error}")
     facets: set[Facet] = set()
-    wanted, expected = redo_change(step, now.state)
+    wanted, expected = merge(step, now.state)
     again = plan_change(edit, now.subject, now.state)
     gone, come = describe_difference(expected, now.state)
     if expected == now.state and not holds(again.after, wanted, edit.facets):
@@ -319,7 +309,7 @@ def describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> 
 
 def _is_made(step: Change, state: ProviderState) -> bool:
     """Return whether each field that a change sets is as the change leaves it, whatever the others are."""
-    again, expected = redo_change(step, state)
+    again, expected = merge(step, state)
     return state == again and state == expected
 
 

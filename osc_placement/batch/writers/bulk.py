@@ -13,7 +13,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.batch.plan import FACETS, NO_GENERATION, Change, read_identity
+from osc_placement.batch.facets import FACETS, NO_GENERATION, read_identity
+from osc_placement.batch.plan import Change
 from osc_placement.errors import ANSWER_LOST, NO_ROUTE, HttpError, NotFound, PlacementError, last_line
 
 if TYPE_CHECKING:

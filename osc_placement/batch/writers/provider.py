@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from osc_placement import microversion
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.retry import send_new_consumers
-from osc_placement.batch.plan import Change, CustomName, read_identity
+from osc_placement.batch.facets import read_identity
+from osc_placement.batch.plan import Change, CustomName
 from osc_placement.batch.writers.consumers import consumer_after
 from osc_placement.batch.writers.reshape import write_holdings
 from osc_placement.errors import Conflict, NotFound, PlacementError

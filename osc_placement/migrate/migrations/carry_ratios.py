@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from osc_placement.batch.capacity import find_excesses
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
+from osc_placement.batch.plan import Change, Edit, Plan, plan_change
 from osc_placement.batch.repeat import Recorded
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import find_providers, name_node

@@ -26,7 +26,8 @@ from typing import Final, Literal, TypeVar
 
 from osc_placement import microversion
 from osc_placement.api.names import suggest
-from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, describe_identity
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
+from osc_placement.batch.plan import Change, CustomName
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit

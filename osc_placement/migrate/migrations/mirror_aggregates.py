@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Plan, ProviderState
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change, Plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context

@@ -22,16 +22,8 @@ from typing import ClassVar, Final
 import os_resource_classes
 
 from osc_placement import microversion
-from osc_placement.batch.plan import (
-    Change,
-    Decision,
-    Facet,
-    Plan,
-    ProviderState,
-    UncheckedEdit,
-    describe_owner,
-    plan_change,
-)
+from osc_placement.batch.facets import Facet, ProviderState
+from osc_placement.batch.plan import Change, Decision, Plan, UncheckedEdit, describe_owner, plan_change
 from osc_placement.batch.repeat import Recorded
 from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.migrations.base import Assessment, Context

@@ -36,17 +36,9 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.facets import ABSENT, ALL_FACETS, NO_GENERATION, ProviderState, describe_identity
 from osc_placement.batch.managed import find_managed
-from osc_placement.batch.plan import (
-    ABSENT,
-    ALL_FACETS,
-    NO_GENERATION,
-    Change,
-    Plan,
-    ProviderState,
-    describe_identity,
-    temporary_name,
-)
+from osc_placement.batch.plan import Change, Plan, temporary_name
 from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, World, changes_of
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals

@@ -6,7 +6,7 @@ import json
 import pathlib
 import subprocess
 
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.facets import ProviderState
 from osc_placement.migrate.migrations.move_baremetal import NodeEdit, class_of_node
 from osc_placement.migrate.nova.facts import IronicNode
 from osc_placement.model import Inventory

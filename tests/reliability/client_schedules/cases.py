@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from osc_placement.api.concurrency import Reading as ReadingSettings
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch import select, service
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import AggregateEdit, TraitEdit
-from osc_placement.batch.plan import APPLY, Change, Plan, ProviderState, make_plan
+from osc_placement.batch.plan import APPLY, Change, Plan, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import Move, describe_moves, plan_reshape

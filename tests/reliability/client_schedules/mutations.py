@@ -14,6 +14,7 @@ from unittest import mock
 from osc_placement.batch import attempt, execute, service, undo
 from osc_placement.batch.journal.file import Journal
 from osc_placement.batch.journal.run import Run
+from osc_placement.batch.merge import Merged
 from osc_placement.batch.plan import Change, Outcome, Result, plan_change
 from osc_placement.batch.transaction import ProvidersTransaction
 from osc_placement.batch.undo import ReshapeUndo
@@ -116,11 +117,10 @@ def _undo_does_not_compare():
 def _undo_takes_all():
     """Everything that a facet had is given back, also where others have set something beside it."""
 
-    def undo_change(change, now):
-        before = {facet: getattr(change.before, facet) for facet in change.facets}
-        return undo.Reverted(replace(now, **before), now)
+    def take_all(back, now):
+        return Merged(replace(now, **{facet: getattr(back.after, facet) for facet in back.facets}), now)
 
-    return [(undo, "undo_change", undo_change)]
+    return [(undo, "merge", take_all)]
 
 
 def _applied_is_repeated():

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from osc_placement.batch import execute, journal, select, service
 from osc_placement.batch.execute import execute_atomically, execute_reshape
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, make_plan
+from osc_placement.batch.plan import Change, Consumer, Plan, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import KIND, Move, describe_moves, plan_reshape
 from osc_placement.batch.reshape_run import Task, read_world

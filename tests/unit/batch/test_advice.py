@@ -8,16 +8,9 @@ import pytest
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
 from osc_placement.batch.capacity import find_excesses
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
 from osc_placement.batch.inventory import InventoryEdit
-from osc_placement.batch.plan import (
-    ABSENT,
-    Change,
-    Plan,
-    ProviderState,
-    Reading,
-    describe_identity,
-    make_plan,
-)
+from osc_placement.batch.plan import Change, Plan, Reading, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.batch.atomic import check_atomic, execute_atomically
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
+from osc_placement.batch.plan import Change, Consumer, Plan, Result, make_plan
 from osc_placement.batch.selection import Selection
 from osc_placement.batch.writers.bulk import write_atomically
 from osc_placement.batch.writers.reshape import write_inventories

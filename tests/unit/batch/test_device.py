@@ -16,7 +16,8 @@ from osc_placement.batch.device import (
     refuse_planned_again,
     require_unused,
 )
-from osc_placement.batch.plan import Change, EditRefused, ProviderState, plan_change
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change, EditRefused, plan_change
 from osc_placement.microversion import MAX, Version
 from osc_placement.model import Inventory, Provider
 

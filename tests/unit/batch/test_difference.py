@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.difference import count_differences, describe_difference, list_differences
-from osc_placement.batch.plan import ABSENT, Change, ProviderState, describe_identity
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
+from osc_placement.batch.plan import Change
 from osc_placement.model import Inventory, Provider
 
 names = st.frozensets(st.sampled_from("ABCDEF"))

@@ -11,19 +11,11 @@ from hypothesis import strategies as st
 from osc_placement.api import retry
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch import execute
+from osc_placement.batch.facets import ProviderState, describe_identity
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import (
-    Change,
-    Plan,
-    ProviderState,
-    Reading,
-    Result,
-    describe_identity,
-    make_plan,
-    temporary_name,
-)
+from osc_placement.batch.plan import Change, Plan, Reading, Result, make_plan, temporary_name
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.batch.writers.provider import write_change

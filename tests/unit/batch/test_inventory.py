@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
-from osc_placement.batch.plan import EditRefused, ProviderState
+from osc_placement.batch.plan import EditRefused
 from osc_placement.model import MAX_RATIO, Inventory, Percent, is_same_ratio
 
 classes = st.sampled_from(("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_A"))

@@ -7,9 +7,10 @@ import os_traits
 import pytest
 
 from osc_placement.batch.advice import guard_managed
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
 from osc_placement.batch.managed import describe_dropped, find_dropped, find_managed
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
+from osc_placement.batch.plan import Change, Plan
 from osc_placement.batch.repeat import StateEdit
 from osc_placement.batch.undo import UndoEdit
 from osc_placement.model import Provider

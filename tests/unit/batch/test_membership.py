@@ -4,8 +4,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import ProviderState
 from osc_placement.model import Inventory
 
 names = st.frozensets(st.sampled_from("ABCDEF"))

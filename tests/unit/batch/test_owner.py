@@ -4,8 +4,9 @@
 from dataclasses import replace
 
 from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.journal.record import change_from_json, change_to_json
-from osc_placement.batch.plan import Change, Consumer, ProviderState, describe_owner
+from osc_placement.batch.plan import Change, Consumer, describe_owner
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.select import read_consumer
 from osc_placement.batch.writers.provider import write_change
@@ -63,4 +64,4 @@ def test_difference_of_owners_is_told():
 def test_change_of_owner_is_made_again_on_other_allocations():
     """Somebody else's change of amounts stays."""
     now = ProviderState(allocations={"rp": {"VCPU": 8}}, owner=THEIRS)
-    assert Repeat.of(CHANGE).decide(now).after == replace(now, owner=OURS)
+    assert Repeat("", CHANGE).decide(now).after == replace(now, owner=OURS)

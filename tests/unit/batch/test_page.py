@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
 from osc_placement.batch.page import Page, Row, make_table, rows_of_plan
-from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
+from osc_placement.batch.plan import Change, Plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.errors import PlacementError

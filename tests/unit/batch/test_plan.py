@@ -6,19 +6,17 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import (
-    ABSENT,
     Change,
     CustomName,
     Gone,
     Outcome,
     Plan,
-    ProviderState,
     Reading,
     Report,
     Result,
-    describe_identity,
     for_changes,
     make_plan,
     plan_change,

@@ -6,7 +6,8 @@ import pytest
 from osc_placement import microversion
 from osc_placement.batch import journal, service
 from osc_placement.batch.execute import execute_reshape
-from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change, Consumer, Result
 from osc_placement.batch.reshape import (
     KIND,
     ReshapePlan,

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.select import (
     NothingSelected,
     Selection,

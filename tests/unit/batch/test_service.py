@@ -7,16 +7,9 @@ import threading
 import pytest
 
 from osc_placement.batch import journal, service
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import (
-    EXIT_DONE,
-    EXIT_INTERRUPTED,
-    Change,
-    Consumer,
-    Plan,
-    ProviderState,
-    make_plan,
-)
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Change, Consumer, Plan, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.service import WrongServer
 from osc_placement.migrate import runner

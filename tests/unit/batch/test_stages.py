@@ -2,17 +2,8 @@
 """The order of steps that depend on each other."""
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import (
-    ABSENT,
-    NO_GENERATION,
-    Change,
-    CustomName,
-    ProviderState,
-    describe_identity,
-    read_identity,
-    settle_name,
-    temporary_name,
-)
+from osc_placement.batch.facets import ABSENT, NO_GENERATION, ProviderState, describe_identity, read_identity
+from osc_placement.batch.plan import Change, CustomName, settle_name, temporary_name
 from osc_placement.batch.stages import find_names_in_the_way, find_stages, find_widened
 from osc_placement.model import Inventory, Provider
 

@@ -3,8 +3,9 @@
 
 import pytest
 
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.migrate import exit_statuses
 from osc_placement.migrate.commands import Tally
 from osc_placement.migrate.migrations.base import Assessment

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.batch.repeat import Recorded
 from osc_placement.migrate.granting import plan_grants, write_grants
 from osc_placement.migrate.migrations.base import Assessment, Grant

@@ -4,8 +4,9 @@
 import pytest
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.page import Page
-from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import NextCommands
 from osc_placement.errors import PlacementError

@@ -3,7 +3,8 @@
 
 import pytest
 
-from osc_placement.batch.plan import ProviderState, Reading
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Reading
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 from osc_placement.provider_config.document import Entry

@@ -4,7 +4,7 @@
 from hypothesis import strategies as st
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.facets import ProviderState
 from osc_placement.model import MAX_AMOUNT, MAX_RATIO, Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
 from osc_placement.state.plan import Current

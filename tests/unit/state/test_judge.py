@@ -2,7 +2,7 @@
 """What the server would refuse of the plan of an apply, by the state that the plan leads to."""
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.facets import ProviderState
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
 from osc_placement.state.judge import Surroundings, judge

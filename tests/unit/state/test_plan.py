@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.facets import ProviderState
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.description import describe_plan
 from osc_placement.state.document import (

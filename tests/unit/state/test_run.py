@@ -9,8 +9,8 @@ from osc_placement import codes
 from osc_placement.api import retry
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.journal.run import JournalError
-from osc_placement.batch.plan import ProviderState
 from osc_placement.batch.recorder import NoRecorder
 from osc_placement.errors import VersionTooLow
 from osc_placement.model import Inventory, Provider

@@ -11,20 +11,14 @@ from osc_placement import codes
 from osc_placement.api import retry
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.attempt import run_change
+from osc_placement.batch.facets import ABSENT, NO_GENERATION, ProviderState, describe_identity
 from osc_placement.batch.holdings import Overtaken
 from osc_placement.batch.journal.record import change_from_json, change_to_json, edit_from_json, edit_to_json
-from osc_placement.batch.plan import (
-    ABSENT,
-    NO_GENERATION,
-    Change,
-    CustomName,
-    ProviderState,
-    Result,
-    describe_identity,
-)
+from osc_placement.batch.merge import merge
+from osc_placement.batch.plan import Change, CustomName, Result
 from osc_placement.batch.repeat import Replace, StateEdit
 from osc_placement.batch.select import read_state
-from osc_placement.batch.undo import ChangedSince, UndoStep, undo_change
+from osc_placement.batch.undo import ChangedSince, UndoStep
 from osc_placement.batch.writers.provider import write_change
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
@@ -263,7 +257,7 @@ def test_a_creation_that_is_planned_again_leaves_what_others_reported():
     change = outcome.change
     assert (change.before, change.after) == (WITH_TRAIT.before, WITH_TRAIT.after)
     now = replace(REPORTED, traits=frozenset({"A"}))
-    assert undo_change(change, now).expected != now
+    assert merge(change.back, now).expected != now
 
 
 def test_a_creation_that_is_resumed_leaves_what_others_reported():
@@ -276,9 +270,9 @@ def test_a_creation_that_is_resumed_leaves_what_others_reported():
 def test_undo_keeps_a_created_provider_to_which_others_gave_something(facet):
     """A deletion would take it away."""
     now = ProviderState(**{**EMPTY, facet: frozenset({"A"})}, identity=THERE.identity)
-    back, expected = undo_change(CREATION, now)
+    back, expected = merge(CREATION.back, now)
     assert (back.identity, getattr(back, facet), expected) == (THERE.identity, {"A"}, THERE)
-    assert undo_change(CREATION, THERE) == (NOTHING, THERE)
+    assert merge(CREATION.back, THERE) == (NOTHING, THERE)
 
 
 def test_what_others_changed_meanwhile_becomes_what_the_file_says():

@@ -24,7 +24,8 @@ with importing():
     from osc_placement import microversion
     from osc_placement.batch import service
     from osc_placement.batch.advice import guard_managed
-    from osc_placement.batch.plan import APPLY, Plan, ProviderState
+    from osc_placement.batch.facets import ProviderState
+    from osc_placement.batch.plan import APPLY, Plan
     from osc_placement.state.description import describe_leftover, describe_plan
     from osc_placement.state.document import Document
     from osc_placement.state.plan import ApplyPlan, Leftover, plan_apply, plan_run

@@ -17,6 +17,7 @@ import pytest
 
 from osc_placement.batch import attempt, execute, journal, service
 from osc_placement.batch.execute import execute_atomically
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal import file
@@ -24,7 +25,7 @@ from osc_placement.batch.journal.checksum import chain_line, read_sum
 from osc_placement.batch.journal.record import parse
 from osc_placement.batch.journal.run import UndonePart
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import EXIT_PARTIAL, Change, Consumer, Plan, ProviderState, Result, make_plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Change, Consumer, Plan, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.batch.undo import NOT_DONE, UndoEdit, plan_undo

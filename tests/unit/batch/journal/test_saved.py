@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.batch.advice import advise
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.journal.saved import BadPlanFile, find_moves, load_plan, plan_saved, save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit
-from osc_placement.batch.plan import Change, Plan, ProviderState, Reading, make_plan
+from osc_placement.batch.plan import Change, Plan, Reading, make_plan
 from osc_placement.batch.selection import Selection
 from osc_placement.model import Inventory, Provider
 

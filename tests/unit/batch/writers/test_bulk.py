@@ -7,19 +7,11 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.batch import execute
+from osc_placement.batch.facets import ABSENT, NO_GENERATION, ProviderState, describe_identity
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import (
-    ABSENT,
-    NO_GENERATION,
-    Change,
-    Plan,
-    ProviderState,
-    Reading,
-    describe_identity,
-    make_plan,
-)
+from osc_placement.batch.plan import Change, Plan, Reading, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
 from osc_placement.batch.writers.bulk import CREATIONS, SIZE, ProvidersWriter, write_atomically

@@ -8,8 +8,9 @@ import pytest
 from osc_placement.api import retry
 from osc_placement.batch import execute, journal, service
 from osc_placement.batch.execute import NoRecorder
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
+from osc_placement.batch.plan import Change, Consumer, Plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.batch.writers import consumers

@@ -5,7 +5,8 @@ import pytest
 
 from osc_placement import codes
 from osc_placement.batch.attempt import run_change
-from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.plan import Change, Consumer, Result
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.writers.provider import write_change
 from osc_placement.errors import Conflict

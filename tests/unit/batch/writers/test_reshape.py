@@ -5,8 +5,9 @@ import pytest
 
 from osc_placement import codes
 from osc_placement.batch.attempt import keep_before, run_change
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.holdings import make_room
-from osc_placement.batch.plan import Change, ProviderState, Result, describe_owner
+from osc_placement.batch.plan import Change, Result, describe_owner
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.service import _resume_step
 from osc_placement.batch.undo import _undo_step
@@ -103,7 +104,7 @@ def test_half_written_change_is_finished():
     "plan_again",
     [
         lambda: keep_before(CHANGE, Change(NODE, ROOMY, AFTER)),
-        lambda: _resume_step(CHANGE, Repeat.of(CHANGE), NODE, ROOMY),
+        lambda: _resume_step(CHANGE, Repeat("", CHANGE), NODE, ROOMY),
     ],
 )
 def test_half_written_change_can_be_undone_whole(plan_again):
@@ -123,7 +124,7 @@ def test_what_was_reserved_before_is_reserved_again(reserved):
     """A class that was there and stays as it was is no difference, and is written all the same."""
     had = {**BEFORE.inventories, "CUSTOM_X": Inventory(1, reserved=reserved)}
     change = Change(NODE, ProviderState(inventories=had, allocations=BEFORE.allocations), AFTER)
-    assert _resume_step(change, Repeat.of(change), NODE, ROOMY) == change
+    assert _resume_step(change, Repeat("", change), NODE, ROOMY) == change
     assert keep_before(change, Change(NODE, ROOMY, ROOMY)) == change
 
 
@@ -157,7 +158,7 @@ def test_interference_is_planned_again():
         "/resource_providers/node/allocations",
         {"allocations": {"c": {"resources": {"VCPU": 2}}}, "resource_provider_generation": 8},
     )
-    outcome = run_change(fake.client(), CHANGE, Repeat.of(CHANGE))
+    outcome = run_change(fake.client(), CHANGE, Repeat("", CHANGE))
     assert (outcome.result, outcome.attempts) == (Result.APPLIED, 2)
     assert sent(fake)[1]["inventories"]["node"]["resource_provider_generation"] == 8
     assert outcome.change.before.inventories == {"VCPU": Inventory(16)}

@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
+from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Result
+from osc_placement.batch.plan import Change, Outcome, Plan, Result
 from osc_placement.errors import Forbidden, PlacementError, Unreachable, UsageError
 from osc_placement.migrate.commands import is_progress
 from osc_placement.migrate.migrations.base import Assessment

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.facets import ProviderState
 from osc_placement.migrate.migrations.move_baremetal import (
     NodeEdit,
     claim_of_node,
