@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 FOUND_DONE: Final = "was done already"
 #: how the reason of a change begins that undoes a part, and leaves what was set again since
 NEW_STAYS: Final = "changed since; what was set since stays"
-#: how it began in journals of earlier versions
-_OTHERS_STAY: Final = "changed since; what others set stays"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
 #: the format of a file with a saved plan
@@ -217,7 +215,7 @@ class Change:
     @property
     def is_partial(self) -> bool:
         """Return whether this undoes a part, and leaves what was set again since."""
-        return self.reason.startswith((NEW_STAYS, _OTHERS_STAY))
+        return self.reason.startswith(NEW_STAYS)
 
     @property
     def is_creation(self) -> bool:

@@ -132,7 +132,7 @@ class Pace:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pace:
-        """Return the rate, concurrency and limit that a journal keeps; one of an earlier version has none."""
+        """Return the rate, concurrency and limit that a journal keeps, which has no defaults."""
         return cls(
             concurrency=settings.get("concurrency") or CONCURRENCY,
             rate=settings.get("throttle") or 0.0,

@@ -147,7 +147,7 @@ class BatchCommand(PlanCommand):
                 server=journal.identify_server(self.client.endpoint),
                 selection=str(parsed_args.selection),
                 atomic=parsed_args.atomic,
-                **({"drop_managed": True} if self.may_drop_managed(parsed_args) else {}),
+                drop_managed=self.may_drop_managed(parsed_args),
             )
             self.saved_plan = parsed_args.plan_out
         # a saved plan is judged again when it is carried out

@@ -249,28 +249,6 @@ def test_a_damaged_journal_is_refused_or_harmless(made, kind, tmp_path, capsys):
     report(capsys, kind, counts)
 
 
-@pytest.mark.parametrize("kind", journals.KINDS)
-def test_damaged_journal_without_checksums_gives_at_most_one_line(made, kind, tmp_path, capsys):
-    """What earlier versions wrote has nothing to find all damage by; it is read, or refused in a line."""
-    counts = collections.Counter()
-    others = [journals.without_sums(content) for content in take_others(made, kind)]
-    for number in scale.rounds(ROUNDS):
-        rng = random.Random(f"old {kind} {number}")
-        found = rng.choice(made[kind])
-        run = found.run
-        damaged = DAMAGES[number % len(DAMAGES)](rng, journals.without_sums(found.content), others)
-        counts["journals"] += 1
-        for verb, do in DEEDS.items():
-            (tmp_path / run.path.name).write_bytes(damaged)
-            cloud = run.cloud.copy()
-            ending, message = try_it(functools.partial(do, run_id=run.id, directory=tmp_path), cloud)
-            goal = run.cloud.contents if verb == "resume" else run.before
-            counts[f"{verb} {'wrong' if ending == 'done' and cloud.contents != goal else ending}"] += 1
-            assert "\n" not in message
-            assert len(list(journal.read_all(tmp_path))) == 1
-    report(capsys, f"{kind} without checksums", counts)
-
-
 def report(capsys, what, counts):
     """Print how often what came of it, where somebody asked for more than the short form."""
     if scale.is_long():

@@ -156,9 +156,6 @@ ARROWS = {
 #: what is imported only by those named here, although an arrow would allow others to
 RESERVED = {
     "client": (),
-    "batch.atomic": (),
-    "batch.run": (),
-    "batch.saved": (),
     "api.transport": ("api.operations", "api.client"),
     "api.operations": ("api.client", "api.piecewise"),
     "api.piecewise": ("api.client",),

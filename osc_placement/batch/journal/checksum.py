@@ -27,35 +27,25 @@ class BadSum(ValueError):
         )
 
 
-def chain_line(record: Mapping[str, Any], before: str | None) -> tuple[bytes, str | None]:
-    """Return the line of a record, and its sum; without sums if there is none ``before``."""
-    body = json.dumps(record, separators=(",", ":")).encode()
-    if before is None:
-        return body + b"\n", None
-    body = body.removesuffix(b"}")
+def chain_line(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
+    """Return the line of a record, and its sum."""
+    body = json.dumps(record, separators=(",", ":")).encode().removesuffix(b"}")
     digest = _hash(before, body)
     return body + _HEAD + digest.encode() + _TAIL + b"\n", digest
 
 
-def check_line(line: bytes, before: str | None) -> str | None:
-    """Return the sum of a line; raise BadSum unless it follows the line whose sum is ``before``.
-
-    The first line decides whether the file has sums: those written by earlier versions have none.
-    """
+def check_line(line: bytes, before: str) -> str:
+    """Return the sum of a line; raise BadSum unless it follows the line whose sum is ``before``."""
     body, head, rest = line.rpartition(_HEAD)
-    if not head:
-        if before:
-            raise BadSum
-        return None
-    if before is None or rest != _hash(before, body).encode() + _TAIL:
+    if not head or rest != _hash(before, body).encode() + _TAIL:
         raise BadSum
     return rest.decode().removesuffix(_TAIL.decode())
 
 
-def read_sum(line: bytes) -> str | None:
-    """Return the sum that a line, or the end of one, claims to have; None if it has none."""
+def read_sum(line: bytes) -> str:
+    """Return the sum that a line, or the end of one, claims to have; empty if it has none."""
     _, head, rest = line.rpartition(_HEAD)
-    return rest.decode("ascii", "replace").removesuffix(_TAIL.decode()) if head else None
+    return rest.decode("ascii", "replace").removesuffix(_TAIL.decode()) if head else ""
 
 
 def _hash(before: str, body: bytes) -> str:

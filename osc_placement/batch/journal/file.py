@@ -28,8 +28,6 @@ from osc_placement.batch.journal.run import (
     Run,
     Summary,
     UnknownRun,
-    name_done,
-    name_refused,
 )
 from osc_placement.errors import without_password
 from osc_placement.terminal.lines import CUT
@@ -72,13 +70,13 @@ class Journal:
         path: pathlib.Path,
         descriptor: int,
         planned: Iterable[str] = (),
-        sums: Sequence[str | None] = (),
+        sums: Sequence[str] = (),
     ) -> None:
         self.path = path
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._planned = set(planned)
-        #: how many lines there are, and the sum of the last; None where an earlier version began the journal
+        #: how many lines there are, and the sum of the last
         self._lines, self._sum = len(sums), sums[-1] if sums else START
         #: where the last whole record ends
         self._end = os.fstat(descriptor).st_size
@@ -129,13 +127,12 @@ class Journal:
     def end_sitting(self, report: Report) -> Report:
         """Record the exit status, state and counts; return the report, which says so if that failed."""
         summary: Mapping[str, Any] = {}
-        if self._sum is not None:  # else no reader would use them
-            # they are what a reader of the whole journal finds, so they are found in the same way, which
-            # takes 0.3 s for 10,000 changes; they are left out if the journal cannot be read
-            with contextlib.suppress(OSError, JournalError):
-                found = parse(self.path, self.path.read_bytes()[: self._end]).summary
-                numbers = {name: getattr(found, name) for name in _SUMMARY}
-                summary = {"summary": numbers | ({"partial": found.partial} if found.partial else {})}
+        # what a reader of the whole journal finds is found in the same way, which takes 0.3 s for 10,000
+        # changes; it is left out if the journal cannot be read
+        with contextlib.suppress(OSError, JournalError):
+            found = parse(self.path, self.path.read_bytes()[: self._end]).summary
+            numbers = {name: getattr(found, name) for name in _SUMMARY}
+            summary = {"summary": numbers | ({"partial": found.partial} if found.partial else {})}
         try:
             self._append(
                 {
@@ -182,10 +179,8 @@ class Journal:
         """Synchronize all lines, and then write the mark, which is never ahead of them."""
         with self._lock, _as_journal_error(self.path):
             os.fsync(self._descriptor)
-            if self._sum is not None:
-                mark = f"{self._lines} {self._sum}\n"
-                with contextlib.suppress(OSError):  # an older mark holds as well
-                    write_whole(_mark_of(self.path), [mark], _OWNER_ONLY)
+            with contextlib.suppress(OSError):  # an older mark holds as well
+                write_whole(_mark_of(self.path), [f"{self._lines} {self._sum}\n"], _OWNER_ONLY)
 
 
 def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
@@ -284,8 +279,8 @@ def read_summary(run_id: str, directory: pathlib.Path | None = None) -> Summary:
 
     PERF: if nothing was written behind the end of its last attempt, only the first line and the last are read
     and verified. The lines between are not, which is left to `read`; it takes 0.3 s for 10,000 changes.
-    Any other journal is read whole: of a run that is unfinished because its process died, one of an earlier
-    version, and a copy without its mark.
+    Any other journal is read whole: of a run that is unfinished because its process died, and a copy without
+    its mark.
     """
     path = _find(run_id, directory)
     with _as_journal_error(path):
@@ -319,11 +314,6 @@ def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[st
         summary = record["summary"]
         check_types(summary, _SUMMARY)
         check_types(summary, _MORE_OF_SUMMARY, optional=True)
-        # earlier versions called it so, whatever was applied, or in part
-        if summary["state"] == "refused":
-            summary["state"] = name_refused(summary["applied"])
-        elif summary["state"] == "done":
-            summary["state"] = name_done(summary.get("partial") or 0)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     counts = {name: summary.get(name) or 0 for name in (*_SUMMARY, *_MORE_OF_SUMMARY)}
@@ -490,16 +480,10 @@ def _parse_whole(path: pathlib.Path, content: bytes, mark: tuple[int, str] | Non
 
 
 def _parse_marked(path: pathlib.Path, content: bytes, mark: tuple[int, str] | None) -> Run:
-    """Parse the beginning of a journal; raise JournalDamaged if it is not that of a journal with a mark.
-
-    A mark is written behind lines that are on the disk, and only where these have sums.
-    """
+    """Parse the beginning of a journal; raise JournalDamaged if it is not that of a journal with a mark."""
     if mark and b"\n" not in content:
         raise JournalDamaged(path, f"at line 1: it is not whole, and there were {mark[0]} lines")
-    run = parse(path, content)
-    if mark and None in run.sums:
-        raise JournalDamaged(path, f"at line 1: it has no checksum, as all {mark[0]} lines had")
-    return run
+    return parse(path, content)
 
 
 def _mark_of(path: pathlib.Path) -> pathlib.Path:

@@ -21,7 +21,7 @@ from osc_placement.batch.facets import (
     show_value,
 )
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
-from osc_placement.batch.journal.checksum import START, BadSum, check_line
+from osc_placement.batch.journal.checksum import START, check_line
 from osc_placement.batch.journal.run import Ending, Header, JournalDamaged, JournalError, Run
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import Change, CustomName, Edit, JournalledEdit, Result, Subject
@@ -170,14 +170,11 @@ def parse(path: pathlib.Path, content: bytes) -> Run:
     """
     lines = content.split(b"\n")[:-1]
     reader = _Reader()
-    sums: list[str | None] = []
+    sums: list[str] = []
     for number, line in enumerate(lines, 1):
         try:
             sums.append(check_line(line, sums[-1] if sums else START))
-            record = json.loads(line)
-            if sums[-1] is None and "sum" in record:  # laid out by something else than a run
-                raise BadSum
-            reader.take(record)
+            reader.take(json.loads(line))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             wrong = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise JournalDamaged(path, f"at line {number}: {wrong}") from error

@@ -53,7 +53,7 @@ class Header:
     started: str = ""
     undoes: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    #: judged again by a resume; None of a run that has none, or was begun by an earlier version
+    #: judged again by a resume; None of a run that has none
     selects: Selection | None = None
 
     @property
@@ -125,8 +125,8 @@ class Run:
     status: int | None = None
     #: when the last attempt ended, as far as it lived to say
     ended: str = ""
-    #: of the lines of the journal, in their order; None for each where an earlier version wrote it
-    sums: Sequence[str | None] = ()
+    #: of the lines of the journal, in their order
+    sums: Sequence[str] = ()
 
     @property
     def state(self) -> str:

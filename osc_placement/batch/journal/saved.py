@@ -77,7 +77,7 @@ class SavedPlan:
     usages: Mapping[str, Mapping[str, int]]
     atomic: bool = False
     warnings: tuple[str, ...] = ()
-    #: judged again when it is carried out; None where an earlier version saved the plan
+    #: judged again when it is carried out
     selects: Selection | None = None
     #: whether traits that nova-compute reports may be dropped
     drop_managed: bool = False
@@ -113,13 +113,25 @@ class Move:
         return isinstance(self.now.error, Gone)
 
 
-def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **about: Any) -> None:
+def save_plan(
+    path: pathlib.Path,
+    plan: Plan,
+    readings: Iterable[Reading],
+    *,
+    server: str,
+    selection: str,
+    atomic: bool = False,
+    drop_managed: bool = False,
+) -> None:
     """Write what a plan would change, with generations; readable by its owner only."""
     usages = {reading.subject.uuid: reading.usages for reading in readings}
     document = {
         "format": FORMAT,
         "version": VERSION,
-        **about,
+        "server": server,
+        "selection": selection,
+        "atomic": atomic,
+        "drop_managed": drop_managed,
         "selects": selection_to_json(plan.selection),
         "edit": edit_to_json(plan.edit),
         "warnings": list(plan.warnings),
@@ -151,10 +163,8 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
         raise BadPlanFile(path, "it is no plan that --plan-out wrote")
     if document.get("version") != VERSION:
         raise BadPlanFile(path, f"its version is {document.get('version')}, not {VERSION}")
-    if "checksum" not in document:
-        raise BadPlanFile(path, "it was written by an earlier version of osc-placement; plan again")
     try:
-        if document["checksum"] != _sum(document):
+        if document.get("checksum") != _sum(document):
             raise BadPlanFile(
                 path,
                 "it was edited since --plan-out wrote it; plan again, with --providers-file if only some of "
@@ -167,11 +177,11 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
             edit_from_json(document["edit"]),
             tuple(step for step, _ in steps),
             {step.uuid: usages for step, usages in steps},
-            document.get("atomic", False),
+            document["atomic"],
             tuple(document["warnings"]),
-            selection_from_json(document.get("selects")),
-            document.get("drop_managed", False),
-            tuple((change_from_json(each["change"]), each["reason"]) for each in document.get("refused", ())),
+            selection_from_json(document["selects"]),
+            document["drop_managed"],
+            tuple((change_from_json(each["change"]), each["reason"]) for each in document["refused"]),
         )
     except KeyError as error:
         raise BadPlanFile(path, f"it is damaged, as it has no {error}") from error

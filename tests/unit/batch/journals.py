@@ -3,7 +3,7 @@
 
 import copy
 import functools
-import pathlib
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -22,8 +22,6 @@ from osc_placement.model import Inventory
 from tests.unit.batch.cloud import FakeCloud, conflict, processors
 
 SERVER = "http://placement.test/placement"
-#: journals that were written before there were checksums
-DATA = pathlib.Path(__file__).with_name("data")
 KINDS = ("batch", "atomic", "reshape", "undo", "migration")
 
 
@@ -167,8 +165,18 @@ def cut_off(path, content):
 
 
 def without_sums(content):
-    """The journal as versions without checksums wrote it."""
+    """A journal without its checksums."""
     return re.sub(rb',"sum":"[0-9a-f]{16}"}$', b"}", content, flags=re.MULTILINE)
+
+
+def forge(path, change):
+    """Change the lines of a journal, and have its checksums fit."""
+    lines, last = [], ""
+    for line in change(without_sums(path.read_bytes())).splitlines():
+        body = line.removesuffix(b"}")
+        last = hashlib.sha256(last.encode() + body).hexdigest()[:16]
+        lines.append(b'%s,"sum":"%s"}\n' % (body, last.encode()))
+    cut_off(path, b"".join(lines))
 
 
 def make(kind, directory):

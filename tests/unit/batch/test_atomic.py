@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from osc_placement.batch.atomic import check_atomic, execute_atomically
+from osc_placement.batch.execute import check_atomic, execute_atomically
 from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit

@@ -342,13 +342,6 @@ def test_undo_reason_does_not_claim_a_full_restore(now, reason):
     assert UndoStep("undo", STEP, force=True).decide(now).reason == reason
 
 
-def test_reason_of_an_earlier_version_tells_that_a_part_stayed():
-    """Its journals say that others set what stays, also where a later run of the same user did."""
-    told = "changed since; what others set stays: VCPU:allocation_ratio=9.0"
-    assert replace(STEP, reason=told).is_partial
-    assert not replace(STEP, reason="is as it was before").is_partial
-
-
 def test_undo_planned_again_names_what_stayed_before_as_well():
     """Somebody sets a second field between the plan and the write."""
     step = replace(STEP, reason=f"{NEW_STAYS}: CUSTOM_X:reserved=1")

@@ -200,19 +200,3 @@ def test_what_an_edit_of_which_only_the_words_are_known_did_not_reach_is_told(tm
     report = journals.resume(cloud, recorder.id, tmp_path)
     assert report.exit_status == EXIT_PARTIAL
     assert "give the command again: some migration" in str(report.outcomes[0].error)
-
-
-@pytest.mark.parametrize("kind", journals.KINDS)
-def test_a_journal_of_before_there_were_checksums_is_read_resumed_and_undone(tmp_path, kind):
-    """Journals that earlier versions wrote lead back to where they began."""
-    made = journals.make(kind, tmp_path)
-    content = (journals.DATA / f"{kind}.jsonl").read_bytes()
-    journals.cut_off(made.path, content)
-    assert journal.read(made.id, tmp_path).state == "done"
-    after = made.cloud.contents
-    made.path.write_bytes(content[: content.rindex(b'{"record":"outcome"')])
-    assert journal.read(made.id, tmp_path).state == "unfinished"
-    journals.resume(made.cloud, made.id, tmp_path)
-    assert made.cloud.contents == after
-    assert journals.undo(made.cloud, made.id, tmp_path) == EXIT_DONE
-    assert made.cloud.contents == made.before
