@@ -205,9 +205,13 @@ def prepare_shell():
 
 
 def run_shell(line):
-    """A line in a shell that has the `openrc`; what it printed, with both streams."""
+    """A line in a shell that has the `openrc`; what it printed, with both streams.
+
+    Who is asked says yes: python-openstackclient 10 asks before it sets the state of a server.
+    """
     return subprocess.run(
         ["bash", "-c", f"{prepare_shell()}; {line}"],
+        input="y\n",
         capture_output=True,
         text=True,
         check=False,
