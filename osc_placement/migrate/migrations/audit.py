@@ -220,6 +220,8 @@ class Nova:
     resized: set[str] = field(default_factory=set)
     #: by instance on a host in a task that nova has not changed for long, what it is doing, and since when
     halted: dict[str, tuple[str, datetime | None]] = field(default_factory=dict)
+    #: instances for which a migration that is over holds something
+    served: set[str] = field(default_factory=set)
     #: instances on no host for which nova may be claiming
     pending: set[str] = field(default_factory=set)
     unreadable: list[Problem] = field(default_factory=list)
@@ -260,12 +262,15 @@ class Nova:
             describe_surplus(instance, claims, self.cloud) for instance, claims in self.healer.surplus.items()
         ]
         left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
+        halted = list(self._describe_halted())
+        told = {(Reason.BUSY, each.subject) for each in halted}
         kept = [
             each
             for each in self.healer.problems
             if each.reason not in (Reason.WRONG_HOST, Reason.DOUBLED) or each.subject in left
+            if (each.reason, each.subject) not in told
         ]
-        kept += [*self.stuck, *self._describe_left(), *self._describe_halted()]
+        kept += [*self.stuck, *self._describe_left(), *halted]
         return [*self.hosts.problems, *self.unreadable, *missing, *kept]
 
     @cached_property
@@ -378,7 +383,9 @@ class Nova:
         be told.
         """
         halted: dict[str, tuple[str, datetime | None, str | None]] = {
-            uuid: (*doing, None) for uuid, doing in self.halted.items() if self._holds_elsewhere(uuid)
+            uuid: (*doing, None)
+            for uuid, doing in self.halted.items()
+            if uuid in self.served or self._holds_elsewhere(uuid)
         }
         for move in self.moves.find_late(self.unplaced.now, self.unplaced.patience):
             uuid = move.instance_uuid
@@ -460,6 +467,7 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
         if not kept:
             continue
         suspects[consumer] -= kept
+        nova.served.add(instance)
         if instance in suspects:
             suspects[instance] |= shared.intersection(nova.cloud.held[instance]) & kept
         names = ", ".join(sorted(map(nova.cloud.name, kept)))

@@ -189,9 +189,9 @@ class Healer:
         if self.bare is not None and not held and node and is_on_node:
             self.bare.append((instance, node))
         if instance.task_state:
+            self.busy[instance.uuid] = instance.task_state
             if not held:
                 return _problem(Reason.BUSY, instance, f"it is {instance.task_state}")
-            self.busy[instance.uuid] = instance.task_state
             if not (self._forces and is_on_node):
                 return None
         if not instance.host:

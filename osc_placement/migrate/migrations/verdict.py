@@ -80,15 +80,19 @@ def describe_halted(uuid: str, doing: str, since: datetime | None, move: str | N
     """Say of an instance what nova has not changed for long, and how to end that.
 
     What takes long, such as a cold migration of a large disk, looks the same, and so does a message that
-    waits for a nova-compute which is down. No command of nova ends the record of a move.
+    waits for a nova-compute which is down. No command of nova ends the record of a move, and nova passes over
+    the deletion of what it is deleting already.
 
     :param doing: what it is doing, for "it is" to precede
     :param move: the UUID of its move, if it is moving
     """
+    if doing.endswith("deleting"):
+        end = f"openstack server set --state error {uuid}, and again openstack server delete {uuid}"
+    else:
+        end = f"openstack server set --state active {uuid}"
     text = (
         f"it is {doing}, unchanged since {since:%Y-%m-%d %H:%M} UTC; openstack server event list {uuid} "
-        "shows whether that goes on; if it does not and nova-compute of its hosts is up, end it: openstack "
-        f"server set --state active {uuid}"
+        f"shows whether that goes on; if it does not and nova-compute of its hosts is up, end it: {end}"
     )
     text += f", and in the database of its cell {_END_MOVE.format(move)}" if move else ""
     return f"{text}; the next audit judges what it holds then"

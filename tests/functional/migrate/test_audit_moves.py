@@ -176,6 +176,26 @@ def test_task_that_nova_does_not_go_on_with_is_named_if_something_is_held_elsewh
     assert all("it is error, rebuilding, unchanged since" in text for text in named)
 
 
+@pytest.mark.parametrize("holds_own", [True, False])
+def test_deletion_that_nova_does_not_go_on_with_is_named_with_what_is_kept_for_it(
+    cloud, client, hosts, migrate_json, holds_own
+):
+    """Its failed migration holds something; nova passes over a second deletion unless its state is set."""
+    source, target, _ = hosts
+    instance = cloud.add_instance("h2", vm_state="error", task_state="deleting", updated_at=tell_time(3600))
+    move = cloud.add_migration(instance, "h1", "h2", status="error")
+    hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
+    if holds_own:
+        hold(client, instance, {target: CLAIM})
+    document, status = migrate_json("audit", "--delete")
+    kept, stuck = sorted(document["findings"], key=lambda finding: finding["subject"])
+    assert (status, held_by(client, move)) == (3, {source: CLAIM})
+    assert (kept["subject"], stuck["subject"]) == (f"consumer {move}", f"instance {instance}")
+    assert kept["text"].endswith("which is deleting at the moment")
+    commands = f"openstack server set --state error {instance}, and again openstack server delete {instance};"
+    assert commands in stuck["text"]
+
+
 @pytest.mark.parametrize(
     ("instance_columns", "move_columns"),
     [
