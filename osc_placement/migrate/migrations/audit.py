@@ -53,7 +53,16 @@ from osc_placement.migrate.migrations.port_claims import (
     read_network,
 )
 from osc_placement.migrate.migrations.verdict import Unplaced, Verdict, describe_halted
-from osc_placement.migrate.nova.facts import RESIZED, STUCK_AFTER, Cell, ComputeNode, ComputeService, Instance
+from osc_placement.migrate.nova.facts import (
+    CONFIRMING,
+    RESIZED,
+    STUCK_AFTER,
+    Cell,
+    ComputeNode,
+    ComputeService,
+    Instance,
+    MigrationRecord,
+)
 from osc_placement.migrate.nova.hosts import (
     Hosts,
     Moves,
@@ -382,17 +391,18 @@ class Nova:
         Not if nothing is held for it: the record of a move may be left over, and of a task only nova has to
         be told.
         """
-        halted: dict[str, tuple[str, datetime | None, str | None]] = {
+        halted: dict[str, tuple[str, datetime | None, MigrationRecord | None]] = {
             uuid: (*doing, None)
             for uuid, doing in self.halted.items()
             if uuid in self.served or self._holds_elsewhere(uuid)
         }
         for move in self.moves.find_late(self.unplaced.now, self.unplaced.patience):
             uuid = move.instance_uuid
-            is_idle = uuid in self.places and uuid not in self.healer.busy and uuid not in self.resized
+            waits = uuid in self.resized and move.status != CONFIRMING
+            is_idle = uuid in self.places and uuid not in self.healer.busy and not waits
             is_held = move.uuid in self.cloud.held or self._holds_elsewhere(uuid)
             if uuid in self.halted or (is_idle and is_held):
-                halted[uuid] = (move.describe(), move.changed_at, move.uuid)
+                halted[uuid] = (move.describe(), move.changed_at, move)
         for uuid, doing in sorted(halted.items()):
             yield Problem(Reason.STUCK, f"instance {uuid}", describe_halted(uuid, *doing))
 

@@ -285,7 +285,7 @@ class _Host:
             if move.uuid in self._nova.moves.unconfirmed:
                 text += f"; {_CONFIRM}"
             elif move in late:
-                text = describe_halted(move.instance_uuid, move.describe(), move.changed_at, move.uuid)
+                text = describe_halted(move.instance_uuid, move.describe(), move.changed_at, move)
             yield Hold(Step.MOVES, f"instance {move.instance_uuid}", text)
 
     def hold_instances(self) -> Iterator[Hold]:

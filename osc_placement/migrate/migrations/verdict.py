@@ -30,7 +30,7 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.migrate.nova.facts import Instance, is_late
+from osc_placement.migrate.nova.facts import CONFIRMING, FINISHED, Instance, MigrationRecord, is_late
 from osc_placement.migrate.problem import Problem, Reason
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: states and tasks of instances that never ran or that their owner has given up
 _DELETABLE: Final = frozenset(("requested", "building", "scheduling", "deleting", "soft-deleting"))
-_END_MOVE: Final = "UPDATE migrations SET status = 'error' WHERE uuid = '{}'"
+_SET_RECORD: Final = "in the database of its cell UPDATE migrations SET status = '{}' WHERE uuid = '{}'"
 #: states in which nova's resource tracker counts nothing of an instance, whatever its host is
 _OFF_HOST: Final = frozenset(("deleted", "shelved_offloaded"))
 #: all states of nova but ``building``
@@ -76,26 +76,30 @@ def is_off_host(instance: Instance) -> bool:
     return instance.vm_state in _OFF_HOST and not instance.task_state
 
 
-def describe_halted(uuid: str, doing: str, since: datetime | None, move: str | None) -> str:
+def describe_halted(
+    uuid: str, doing: str, since: datetime | None, move: MigrationRecord | None = None
+) -> str:
     """Say of an instance what nova has not changed for long, and how to end that.
 
     What takes long, such as a cold migration of a large disk, looks the same, and so does a message that
     waits for a nova-compute which is down. No command of nova ends the record of a move, and nova passes over
-    the deletion of what it is deleting already.
+    the deletion of what it is deleting already, and the confirmation of what it is confirming.
 
     :param doing: what it is doing, for "it is" to precede
-    :param move: the UUID of its move, if it is moving
+    :param move: its move, if it is moving
     """
-    if doing.endswith("deleting"):
+    end = f"openstack server set --state active {uuid}"
+    if move and move.status == CONFIRMING:
+        end = f"{_SET_RECORD.format(FINISHED, move.uuid)}, and again openstack server resize confirm {uuid}"
+    elif move:
+        end += f", and {_SET_RECORD.format('error', move.uuid)}"
+    elif doing.endswith("deleting"):
         end = f"openstack server set --state error {uuid}, and again openstack server delete {uuid}"
-    else:
-        end = f"openstack server set --state active {uuid}"
-    text = (
+    return (
         f"it is {doing}, unchanged since {since:%Y-%m-%d %H:%M} UTC; openstack server event list {uuid} "
-        f"shows whether that goes on; if it does not and nova-compute of its hosts is up, end it: {end}"
+        f"shows whether that goes on; if it does not and nova-compute of its hosts is up, end it: {end}; "
+        "the next audit judges what it holds then"
     )
-    text += f", and in the database of its cell {_END_MOVE.format(move)}" if move else ""
-    return f"{text}; the next audit judges what it holds then"
 
 
 class Unplaced:

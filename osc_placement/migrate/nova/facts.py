@@ -21,6 +21,8 @@ CELL0: Final = "00000000-0000-0000-0000-000000000000"
 ENDED_MIGRATIONS: Final = frozenset(("confirmed", "reverted", "error", "failed", "completed", "cancelled"))
 #: that of a resize until its owner confirms or reverts it
 FINISHED: Final = "finished"
+#: that of a resize from then on until nova-compute has confirmed it
+CONFIRMING: Final = "confirming"
 #: the state of its instance
 RESIZED: Final = "resized"
 #: that of an evacuation until nova-compute on the source is up again, and gives back what is held there

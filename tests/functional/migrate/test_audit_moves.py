@@ -176,6 +176,22 @@ def test_task_that_nova_does_not_go_on_with_is_named_if_something_is_held_elsewh
     assert all("it is error, rebuilding, unchanged since" in text for text in named)
 
 
+def test_confirmation_that_nova_does_not_go_on_with_is_named_with_how_to_confirm_again(
+    cloud, client, hosts, migrate_json
+):
+    """nova confirms a resize only whose record waits for that."""
+    source, target, _ = hosts
+    instance = cloud.add_instance("h2", vm_state="resized")
+    move = cloud.add_migration(instance, "h1", "h2", status="confirming", migration_type="resize", ago=3600)
+    hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
+    hold(client, instance, {target: CLAIM})
+    document, status = migrate_json("audit", "--delete")
+    (finding,) = document["findings"]
+    assert (status, finding["subject"], held_by(client, move)) == (3, f"instance {instance}", {source: CLAIM})
+    assert f"SET status = 'finished' WHERE uuid = '{move}', and again " in finding["text"]
+    assert f" and again openstack server resize confirm {instance};" in finding["text"]
+
+
 @pytest.mark.parametrize("holds_own", [True, False])
 def test_deletion_that_nova_does_not_go_on_with_is_named_with_what_is_kept_for_it(
     cloud, client, hosts, migrate_json, holds_own
@@ -200,7 +216,7 @@ def test_deletion_that_nova_does_not_go_on_with_is_named_with_what_is_kept_for_i
     ("instance_columns", "move_columns"),
     [
         ({}, {"ago": 60}),
-        ({"vm_state": "resized"}, {"ago": 3600, "status": "confirming", "migration_type": "resize"}),
+        ({"vm_state": "resized"}, {"ago": 60, "status": "confirming", "migration_type": "resize"}),
         ({"vm_state": "resized"}, {"ago": 3600, "status": "finished", "migration_type": "resize"}),
         ({}, {"ago": 3600, "status": "finished", "migration_type": "resize"}),
     ],

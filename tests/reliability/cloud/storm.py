@@ -49,14 +49,15 @@ OPERATIONS = {
 EXPECTED = frozenset((404, 409))
 ACCESS = re.compile(r'"(\w+) (/\S*)" status: (\d+)')
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+#: what no command of nova does
+STATEMENT = r"UPDATE migrations SET status = '(?:error|finished)' WHERE uuid = '[0-9a-f-]{36}'"
 #: a command in a sentence
 COMMAND = re.compile(
     rf"openstack (?:[a-z]+ )+(?:--[a-z]+ (?:[a-z]+ )?)?{UUID}(?: {UUID})?"
     r"|placement-migrate (?:providers|decommission [a-z0-9]+)"
     rf"|placement-migrate heal-allocations(?: --force)?(?: --instance {UUID})?"
+    rf"|{STATEMENT}"
 )
-#: what no command of nova does
-END_MOVE = re.compile(r"UPDATE migrations SET status = 'error' WHERE uuid = '[0-9a-f-]{36}'")
 #: commands that only show
 SHOWS = (
     "openstack server event list",
@@ -298,11 +299,11 @@ class Storm:
             if not texts:
                 found.commands.append(f"no command: {finding['subject']}: {finding['text']}")
         for command in commands:
-            self._run(found, command)
-        for statement in END_MOVE.findall(json.dumps(report)):
-            books.execute("nova_cell1", statement)
-            commands.append(statement)
-            found.commands.append(statement)
+            if command.startswith("UPDATE"):
+                books.execute("nova_cell1", command)
+                found.commands.append(command)
+            else:
+                self._run(found, command)
         self._rest_of_deletions(commands)
         return [each for each in commands if not each.startswith(SHOWS)]
 
