@@ -55,6 +55,11 @@ _CONCURRENT_UPDATE_TEXTS = (
 class PlacementError(osc.CommandError):
     """The base of all errors of a command; its text is one line."""
 
+    @property
+    def error_code(self) -> str | None:
+        """Return what is wrong, for programs; of an error that has no code, that of its cause."""
+        return getattr(self.__cause__, "error_code", None)
+
 
 class UsageError(PlacementError, ValueError):
     """An argument of the operator cannot be read."""

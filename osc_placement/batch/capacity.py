@@ -35,6 +35,8 @@ class Excess:
 class Overcommitted(PlacementError):
     """A change would leave less of something than is allocated."""
 
+    error_code = "overcommitted"
+
     def __init__(self, name: str, excesses: Sequence[Excess]) -> None:
         self.name = name
         self.excesses = tuple(excesses)

@@ -76,6 +76,7 @@ class NotDone(PlacementError):
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
+        self.__cause__ = reason
         super().__init__(f"all or nothing: {reason}")
 
 

@@ -44,6 +44,8 @@ def find_dropped(change: Change) -> frozenset[str]:
 class DropsManaged(PlacementError):
     """A change that was planned again would drop traits that nova-compute reports."""
 
+    error_code = "drops_managed"
+
     def __init__(self, dropped: Iterable[str]) -> None:
         self.dropped = frozenset(dropped)
         super().__init__(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import IN_PART, REFUSED, Change, Plan, Report, Result
-from osc_placement.batch.undo import ChangedSince, is_changed_since
+from osc_placement.batch.undo import ChangedSince
 from osc_placement.model import Provider
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import (
@@ -116,7 +116,7 @@ def rows_of_run(run: Run) -> list[Row]:
         ending, word = run.endings.get(change.uuid), run.word_of(change)
         told = [change.reason if word == IN_PART else "", ending.note] if ending else []
         reason = (ending and ending.error) or "; ".join(filter(None, told))
-        is_left = bool(run.header.undoes) and is_changed_since(reason, change.subject.name)
+        is_left = bool(run.header.undoes and ending and ending.code == ChangedSince.error_code)
         rows.append(Row(change, word, reason, is_left))
     return rows
 

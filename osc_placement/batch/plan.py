@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: the reason for which a change that was recorded before is not made
 FOUND_DONE: Final = "was done already"
-#: how the reason of a change begins that undoes a part, and leaves what was set again since
+#: the reason of a change that undoes a part, and leaves what was set again since
 NEW_STAYS: Final = "changed since; what was set since stays"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
@@ -122,10 +122,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The state that an edit makes of another, with the reason if it changes nothing."""
+    """The state that an edit makes of another, with the reason if it changes nothing.
+
+    It ``is_partial`` if it undoes a part, and leaves what was set again since.
+    """
 
     after: ProviderState
     reason: str = ""
+    is_partial: bool = False
 
 
 class Edit(Protocol):
@@ -185,12 +189,16 @@ class EditRefused(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The states of a provider or consumer before and after; if they are equal, ``reason`` says why."""
+    """The states of a provider or consumer before and after; if they are equal, ``reason`` says why.
+
+    It ``is_partial`` if it undoes a part, and leaves what was set again since.
+    """
 
     subject: Subject
     before: ProviderState
     after: ProviderState
     reason: str = ""
+    is_partial: bool = False
 
     @property
     def back(self) -> Change:
@@ -211,11 +219,6 @@ class Change:
         if "identity" in self.facets and ABSENT in (self.before.identity, self.after.identity):
             return tuple(facet for facet in ALL_FACETS if getattr(self.after, facet) is not None)
         return self.facets
-
-    @property
-    def is_partial(self) -> bool:
-        """Return whether this undoes a part, and leaves what was set again since."""
-        return self.reason.startswith(NEW_STAYS)
 
     @property
     def is_creation(self) -> bool:
@@ -573,7 +576,7 @@ def refuse_gone(plan: Plan) -> Plan:
 def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
     """Decide for one provider or consumer."""
     decision = edit.decide(state)
-    return Change(subject, state, decision.after, decision.reason)
+    return Change(subject, state, decision.after, decision.reason, decision.is_partial)
 
 
 def count_changes(number: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TextIO
 
+from osc_placement.batch.capacity import Overcommitted
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.run import (
     PARTLY_DONE,
@@ -26,6 +27,7 @@ from osc_placement.batch.journal.run import (
     UnknownRun,
     find_undone,
 )
+from osc_placement.batch.managed import DropsManaged
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, IN_PART, Gone, Report, Result, count_changes
 from osc_placement.batch.undo import ChangedSince, UndoEdit, advise_to_undo
 from osc_placement.errors import UsageError
@@ -62,8 +64,11 @@ _SHORT_ID: Final = 14
 #: a word of a title that begins with the name of a class or trait, and a field behind one
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
-#: the option with which a change is made that was refused
-_OVERRIDE: Final = re.compile(r"(--[a-z-]+) does it all the same$")
+#: the options with which changes are made that were refused, by the codes of the errors
+_OVERRIDES: Final = {
+    Overcommitted.error_code: "--allow-overcommitted",
+    DropsManaged.error_code: "--yes-drop-managed",
+}
 NO_FAILURES: Final = "No change failed, was refused, or was done in part."
 
 Complain = Callable[[JournalError], None]
@@ -370,8 +375,7 @@ def advise_to_resume(run: Run, command: str) -> list[str]:
 
     :param command: the words before the verb of a command on runs
     """
-    errors = (ending.error for ending in run.endings.values())
-    options = sorted({found[1] for error in errors if (found := _OVERRIDE.search(error))})
+    options = sorted({_OVERRIDES[each.code] for each in run.endings.values() if each.code in _OVERRIDES})
     if run.is_running or not (options or run.state == "unfinished"):
         return []
     # PERF: the journals of undos are read only where something could be advised

@@ -68,7 +68,6 @@ FOUND_UNDONE: Final = "is as it was before"
 NOT_DONE: Final = "was not changed by the run"
 FORCE_HELPS: Final = "--force undoes the rest of what the run set there"
 FORCE_UNNEEDED: Final = "--force makes no difference: all that is left of the run is undone without it"
-_CHANGED: Final = "was changed since"
 #: names of refused providers that a message lists, and later runs
 MOST_NAMES: Final = 10
 _MOST_NAMED: Final = 3
@@ -87,6 +86,8 @@ class ChangedSince(PlacementError):
     ``remedy`` says what can be done about it, and ``has_rest`` whether ``--force`` would undo a part. With
     neither ``gone`` nor ``come``, it is there again after the run deleted it.
     """
+
+    error_code = "changed_since"
 
     def __init__(
         self,
@@ -107,12 +108,7 @@ class ChangedSince(PlacementError):
             what = f"removed {', '.join(gone)}" if gone else f"added {', '.join(come)}"
         else:
             what = "created again"
-        super().__init__(f"{name} {_CHANGED}: {what}" + (f"; {remedy}" if remedy else ""))
-
-
-def is_changed_since(reason: str, name: str) -> bool:
-    """Return whether a reason, as a journal has it, is that of a ChangedSince about a subject."""
-    return reason.startswith(f"{name} {_CHANGED}: ")
+        super().__init__(f"{name} was changed since: {what}" + (f"; {remedy}" if remedy else ""))
 
 
 class Later(NamedTuple):
@@ -318,13 +314,13 @@ class UndoStep(UncheckedEdit):
         back, expected = merge(step, state)
         if expected == state:
             # a part that was not undone when the step was planned is not undone now either
-            stays = step.reason if step.is_partial else ""
-            return Decision(back, stays or (FOUND_UNDONE if back == state else ""))
+            reason = step.reason if step.is_partial else FOUND_UNDONE if back == state else ""
+            return Decision(back, reason, step.is_partial)
         if is_half_written(step, state):
             return Decision(back)
         has_rest = back != state
         if self.force and has_rest:
-            return Decision(back, describe_rest(expected, state, step))
+            return Decision(back, describe_rest(expected, state, step), is_partial=True)
         remedy = FORCE_HELPS if has_rest else ""
         difference = describe_difference(expected, state)
         raise ChangedSince(step.subject.name, *difference, remedy, has_rest=has_rest)
@@ -503,7 +499,7 @@ def _undo_step(
         return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
     has_rest = back != state
     if force and has_rest:
-        return Change(subject, state, back, describe_rest(expected, state)), None
+        return Change(subject, state, back, describe_rest(expected, state), is_partial=True), None
     is_again = change.after.identity == ABSENT and state.identity not in (None, ABSENT)
     gone, come = ([], []) if is_again else describe_difference(expected, state)
     refusal = ChangedSince(subject.name, gone, come, remedy="", has_rest=has_rest)

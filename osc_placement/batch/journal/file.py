@@ -20,7 +20,14 @@ from urllib.parse import urlsplit
 
 from osc_placement.batch.facets import check_types
 from osc_placement.batch.journal.checksum import START, chain_line, check_line, read_sum
-from osc_placement.batch.journal.record import VERSION, change_to_json, edit_to_json, parse, selection_to_json
+from osc_placement.batch.journal.record import (
+    VERSION,
+    change_to_json,
+    edit_to_json,
+    error_to_json,
+    parse,
+    selection_to_json,
+)
 from osc_placement.batch.journal.run import (
     Header,
     JournalDamaged,
@@ -104,7 +111,7 @@ class Journal:
                 {
                     "record": "intent",
                     **change_to_json(change),
-                    "error": str(plan.untried[change.uuid]),
+                    **error_to_json(plan.untried[change.uuid]),
                     **({"refused": True} if change.uuid in plan.refused else {}),
                 }
                 for change in unreached
@@ -190,7 +197,7 @@ def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
         "uuid": outcome.change.uuid,
         "result": str(outcome.result),
         "generation": outcome.generation,
-        "error": str(outcome.error) if outcome.error else None,
+        **(error_to_json(outcome.error) if outcome.error else {}),
         "note": outcome.note or None,
         "untouched": outcome.untouched or None,
         # by the server, for a reason that stays. In an intent, as in `Outcome.refused`, it means by the plan

@@ -70,12 +70,19 @@ def change_to_json(change: Change) -> Document:
         "before": change.before.to_json(),
         "after": change.after.to_json(),
         "reason": change.reason,
+        **({"partial": True} if change.is_partial else {}),
     }
+
+
+def error_to_json(error: Exception) -> dict[str, str]:
+    """Return the text of an error and, if it has one, its code."""
+    code = getattr(error, "error_code", None)
+    return {"error": str(error), **({"code": code} if code else {})}
 
 
 def change_from_json(document: Document) -> Change:
     """Read what `change_to_json` wrote; raise ValueError at what it does not write."""
-    check_types(document, {"reason": str}, optional=True)
+    check_types(document, {"reason": str, "partial": bool}, optional=True)
     subject: Subject
     if "name" in document:
         check_types(document["name"], {"kind": str, "name": str})
@@ -94,7 +101,7 @@ def change_from_json(document: Document) -> Change:
     ]
     if one_sided:
         raise ValueError(f"{one_sided[0]} are known before or after only")
-    return Change(subject, before, after, document.get("reason", ""))
+    return Change(subject, before, after, document.get("reason", ""), document.get("partial", False))
 
 
 def _known(kind: type, document: Document) -> Document:
@@ -255,7 +262,7 @@ class _Reader:
         )
 
     def _take_intent(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"error": str, "refused": bool}, optional=True)
+        check_types(record, {"error": str, "code": str, "refused": bool}, optional=True)
         change = change_from_json(dict(record))
         ending = self.endings.pop(change.uuid, None)
         untouched = ending.untouched if ending else change.uuid not in self.intents
@@ -264,7 +271,11 @@ class _Reader:
             # this attempt does not try it: what was true before is true
             refused = bool(record.get("refused"))
             self.endings[change.uuid] = Ending(
-                Result.FAILED, error=record["error"], untouched=untouched, refused=refused
+                Result.FAILED,
+                error=record["error"],
+                code=record.get("code", ""),
+                untouched=untouched,
+                refused=refused,
             )
             return
         if not untouched:
@@ -274,7 +285,8 @@ class _Reader:
 
     def _take_outcome(self, record: Mapping[str, Any]) -> None:
         check_types(record, {"uuid": str, "result": str})
-        optional = {"generation": int, "error": str, "note": str, "untouched": bool, "refused": bool}
+        optional = {"generation": int, "untouched": bool, "refused": bool}
+        optional |= dict.fromkeys(("error", "code", "note"), str)
         check_types(record, optional, optional=True)
         if not self.is_planned or record["uuid"] not in self.intents:
             raise ValueError(f"nothing was planned for {record['uuid']}")
@@ -288,6 +300,7 @@ class _Reader:
             result,
             record.get("generation"),
             record.get("error", ""),
+            record.get("code", ""),
             record.get("note", ""),
             untouched,
             rejected=untouched and bool(record.get("refused")),

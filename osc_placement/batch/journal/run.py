@@ -71,6 +71,7 @@ class Header:
 class Ending:
     """The outcome of a change, as far as the journal tells.
 
+    ``code`` is that of the ``error``, `PlacementError.error_code`.
     ``untouched``: it is certain that neither this attempt nor one before has written anything of it.
     ``refused``: it was not tried, because the plan of the last attempt refused it.
     ``rejected``: the server refused it for a reason that stays, and it is ``untouched``; the record of an
@@ -80,6 +81,7 @@ class Ending:
     result: Result
     generation: int | None = None
     error: str = ""
+    code: str = ""
     note: str = ""
     untouched: bool = False
     refused: bool = False

@@ -23,6 +23,7 @@ from osc_placement.batch.journal.record import (
     change_to_json,
     edit_from_json,
     edit_to_json,
+    error_to_json,
     selection_from_json,
     selection_to_json,
 )
@@ -56,7 +57,10 @@ class BadPlanFile(PlacementError):
 class RefusedBefore(PlacementError):
     """A change was refused, or its provider could not be read, when the plan was made."""
 
-    def __init__(self, reason: str) -> None:
+    error_code: str | None = None
+
+    def __init__(self, reason: str, code: str | None) -> None:
+        self.error_code = code
         super().__init__(f"when the plan was made: {reason}")
 
 
@@ -82,7 +86,7 @@ class SavedPlan:
     #: whether traits that nova-compute reports may be dropped
     drop_managed: bool = False
     #: what was refused or could not be read when it was planned, with the reasons
-    refused: tuple[tuple[Change, str], ...] = ()
+    refused: tuple[tuple[Change, RefusedBefore], ...] = ()
 
     @property
     def facets(self) -> tuple[Facet, ...]:
@@ -137,7 +141,7 @@ def save_plan(
         "warnings": list(plan.warnings),
         "steps": [{**change_to_json(change), "usages": usages.get(change.uuid)} for change in plan.changes],
         "refused": [
-            {"change": change_to_json(change), "reason": str(plan.untried[change.uuid])}
+            {"change": change_to_json(change), **error_to_json(plan.untried[change.uuid])}
             for change in plan.unreached
         ],
     }
@@ -181,7 +185,10 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
             tuple(document["warnings"]),
             selection_from_json(document["selects"]),
             document["drop_managed"],
-            tuple((change_from_json(each["change"]), each["reason"]) for each in document["refused"]),
+            tuple(
+                (change_from_json(each["change"]), RefusedBefore(each["error"], each.get("code")))
+                for each in document["refused"]
+            ),
         )
     except KeyError as error:
         raise BadPlanFile(path, f"it is damaged, as it has no {error}") from error
@@ -292,7 +299,7 @@ def plan_saved(
         saved.edit,
         (*steps, *(step for step, _ in saved.refused)),
         unreadable,
-        {step.uuid: RefusedBefore(reason) for step, reason in saved.refused},
+        {step.uuid: reason for step, reason in saved.refused},
         edits=edits,
         warnings=tuple(warnings) if any(step.facets for step in steps) else (),
         selection=saved.selects,

@@ -344,7 +344,7 @@ def test_undo_reason_does_not_claim_a_full_restore(now, reason):
 
 def test_undo_planned_again_names_what_stayed_before_as_well():
     """Somebody sets a second field between the plan and the write."""
-    step = replace(STEP, reason=f"{NEW_STAYS}: CUSTOM_X:reserved=1")
+    step = replace(STEP, reason=f"{NEW_STAYS}: CUSTOM_X:reserved=1", is_partial=True)
     now = ProviderState({"VCPU": THEIRS, "DISK_GB": OURS}, frozenset())
     decision = UndoStep("undo", step, force=True).decide(now)
     assert decision.reason == f"{NEW_STAYS}: CUSTOM_X:reserved=1, VCPU:allocation_ratio=9.0"

@@ -7,8 +7,20 @@ from typing import get_args
 import pytest
 
 from osc_placement.batch import device, inventory, membership
-from osc_placement.batch.journal.record import edit_from_json, edit_to_json
-from osc_placement.model import Percent
+from osc_placement.batch.capacity import Overcommitted
+from osc_placement.batch.execute import NotDone
+from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.journal.record import (
+    change_from_json,
+    change_to_json,
+    edit_from_json,
+    edit_to_json,
+    error_to_json,
+)
+from osc_placement.batch.journal.saved import RefusedBefore
+from osc_placement.batch.plan import Change
+from osc_placement.errors import PlacementError
+from osc_placement.model import Percent, Provider
 
 EDITS = (
     inventory.RatioEdit({"VCPU": 4.0}),
@@ -46,3 +58,20 @@ def test_a_share_is_only_read_of_what_is_reserved(fields):
     document = edit_to_json(inventory.InventoryEdit({"VCPU": {"total": 8}})) | {"fields": {"VCPU": fields}}
     with pytest.raises(ValueError, match=r"VCPU|reserved|other|total"):
         edit_from_json(document)
+
+
+def test_change_that_is_made_in_part_is_read_back_as_one():
+    """Whatever its reason says in words."""
+    states = ProviderState(traits=frozenset("A")), ProviderState(traits=frozenset())
+    change = Change(Provider("a", "a", 1), *states, "something stays", is_partial=True)
+    assert change_from_json(change_to_json(change)) == change
+
+
+def test_error_has_the_code_of_its_cause():
+    """What allows the change is the same, whatever stands before the reason."""
+    cause = Overcommitted("a", [])
+    named = PlacementError(f"a: {cause}")
+    named.__cause__ = cause
+    errors = [cause, named, NotDone(cause), NotDone(named), RefusedBefore(str(cause), cause.error_code)]
+    assert {error_to_json(error)["code"] for error in errors} == {"overcommitted"}
+    assert "code" not in error_to_json(ValueError("x"))
