@@ -161,7 +161,10 @@ def _install(directory: pathlib.Path, arguments: Sequence[str]) -> None:
     """
     _run_module("venv", "--clear", "--without-pip", str(directory))
     where = ("--python", str(directory / "bin" / "python"))
-    _run_module("uv", "pip", "install", "--quiet", *where, *arguments)
+    try:
+        _run_module("uv", "pip", "install", "--quiet", *where, *arguments)
+    except NotInstallable:  # it knows neither pip's settings nor the certificates of the system
+        _run_module("pip", *where, "install", "--quiet", "--no-compile", *arguments)
 
 
 def _run_module(name: str, *arguments: str) -> None:

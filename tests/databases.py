@@ -64,7 +64,12 @@ def make_database(backend, directory):
 def find_server(backend):
     """The URL of a database server that answers; skips or fails the test if there is none."""
     variable, default = SERVERS[backend]
-    url = sa.make_url(os.environ.get(variable) or default)
+    try:
+        url = sa.make_url(os.environ.get(variable) or default)
+    except (sa.exc.ArgumentError, ValueError):
+        skip_or_fail(f"{variable} is no URL of a database")
+    if url.get_backend_name().replace("mariadb", "mysql") != default.partition("+")[0]:
+        skip_or_fail(f"{variable} is no URL of {backend}, as is {default}")
     if url.drivername == "postgresql":
         # the driver meant by the bare name depends on the version of SQLAlchemy
         url = url.set(drivername="postgresql+psycopg2")
@@ -72,9 +77,7 @@ def find_server(backend):
         execute(url, "SELECT 1")
     except (sa.exc.OperationalError, ImportError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
-        skip_or_fail(
-            f"{backend} does not answer at {url.host}:{url.port} ({variable} names another): {reason}"
-        )
+        skip_or_fail(f"{backend} cannot be used, as {variable} names it, or by default {default}: {reason}")
     return url
 
 

@@ -466,12 +466,15 @@ def up(*, computes, vcpus, is_reference):
     """
     if PLACE.exists():
         raise NotPossible("it is up, or was not taken down: tools/cloud status, tools/cloud down")
+    if not is_installed():
+        print(f"installing nova and others into {environments.CACHE}, in some minutes", flush=True)
     binaries = {
         "keystone": cloud.install(),
         "glance": environments.make("glance", glance.REQUIREMENTS),
         "nova": environments.make_nova(),
         "uwsgi": environments.make_uwsgi(),
     }
+    print("starting Keystone, placement, glance and nova", flush=True)
     Plane(binaries).make(computes, vcpus, is_reference=is_reference)
 
 
@@ -506,10 +509,12 @@ def describe():
     running = find_processes()
     names = sorted(path.name for path in SCRIPTS.glob("*"))
     lines = [
-        f"{name:16} {'process ' + str(running[name][0]) if name in running else 'not running':16}"
-        f" {LOGS / name}.log"
+        f"{name:16} {'process ' + str(running[name][0]) if name in running else 'not running':16} {name}.log"
         for name in names
     ]
+    lines.append(f"logs: {LOGS}")
+    if "placement" not in running:
+        return [*lines, "placement does not answer"], False
     try:
         hosts = _count_hosts(connect())
     except Exception as error:
