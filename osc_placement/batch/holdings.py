@@ -45,7 +45,7 @@ def admit(inventory: Inventory, amounts: Sequence[int]) -> Inventory:
 
 
 def _lower_reserved(inventory: Inventory, used: int) -> Inventory:
-    if not used or inventory.has_room(0, used):
+    if not used or inventory.has_room(0, used) or not inventory.allocation_ratio:
         return inventory
     left = inventory.total - math.ceil(used / inventory.allocation_ratio)
     return replace(inventory, reserved=max(0, min(inventory.reserved, left)))

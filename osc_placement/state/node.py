@@ -162,11 +162,11 @@ class Node:
         return self.value
 
     def ratio(self) -> float:
-        """Return an allocation ratio."""
+        """Return an allocation ratio; servers take 0 as well, so that a state which was exported may have it."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             self._fail_kind("a number")
-        if not 0 < self.value <= MAX_RATIO:
-            self.fail(f"must be greater than 0 and at most {MAX_RATIO}, not {self.value}")
+        if not 0 <= self.value <= MAX_RATIO:
+            self.fail(f"must be from 0 to {MAX_RATIO}, not {self.value}")
         return float(self.value)
 
     def _fail_kind(self, wanted: str) -> NoReturn:

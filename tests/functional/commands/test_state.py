@@ -99,6 +99,21 @@ def test_export_applied_to_an_empty_server_exports_identically(openstack, empty,
     assert second.out == first.out
 
 
+def test_export_of_a_host_whose_ratio_is_0_is_applied_with_its_allocations(openstack, empty, write, tmp_path):
+    """Servers take such a ratio, below which nothing can be claimed any more; batches refuse to set it."""
+    assert openstack.run(*APPLY, write(SMALL)).status == 0
+    generation = empty.show_provider(NUMA)["generation"]
+    empty.set_inventory(NUMA, "VCPU", {"total": 8, "allocation_ratio": 0.0}, generation)
+    first = openstack.run(*EXPORT)
+    file = tmp_path / "export.yaml"
+    file.write_text(first.out)
+    clear(empty)
+    result = openstack.run(*APPLY, file)
+    told = "Warning: numa0: VCPU would be over capacity by 4: 4 allocated, the capacity would be 0\n"
+    assert (result.status, result.complaints) == (0, told)
+    assert openstack.run(*EXPORT).out == first.out
+
+
 def test_apply_writes_every_part_of_a_file(openstack, empty, write):
     """Tree, inventories, traits, aggregates, owner and type of allocations: seen through the API."""
     assert openstack.run(*APPLY, write(SMALL)).status == 0
