@@ -443,13 +443,15 @@ def undo(
     *,
     force: bool = False,
     atomic: bool = False,
+    concurrency: int = CONCURRENCY,
     directory: pathlib.Path | None = None,
     command: str = RUN,
 ) -> Job:
     """Plan the undo of a run, which is a run of its own.
 
     A reshape is undone in one transaction, whatever ``atomic`` says, and only if nobody changed the
-    inventories since.
+    inventories since. Warn where less is left than is allocated: who asks for an undo is not refused it. Of
+    an apply, whoever knows its file has to judge that.
 
     :param read: reads the subjects of the run's changes as they are now; not called for a reshape
     :param force: undo also where somebody else has since set what the run set, and leave what others set
@@ -467,9 +469,11 @@ def undo(
             told = f"changed since: {name_refused(plan)}; {plan.warnings[0]}" if plan.warnings else ""
             reason = told or next(iter(plan.refused.values()))
             raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {reason}")
-        plan = guard_devices(client, _warn_of_undo(plan, run_id, undone))
-        kind = APPLY if plan.is_staged else ""
-        return Job(plan, selection, kind, atomic, undoes=run_id)
+        plan = guard_devices(client, _warn_of_undo(plan, run_id, undone), concurrency=concurrency)
+        if plan.is_staged:
+            return Job(plan, selection, APPLY, atomic, undoes=run_id)
+        plan = judge_capacity(client, plan, allow_overcommitted=True, concurrency=concurrency)
+        return Job(plan, selection, is_atomic=atomic, undoes=run_id)
     title = run.header.title_of_undo
     intents = tuple(run.intents.values()) if run.is_planned else ()
     task = plan_task(client, undo_of(intents), title)

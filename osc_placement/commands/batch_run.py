@@ -275,12 +275,13 @@ class UndoRun(_RunCommand):
             self.read_again(parsed_args),
             force=parsed_args.force,
             atomic=parsed_args.atomic,
+            concurrency=parsed_args.concurrency,
         )
-        if job.kind == KIND:
+        if job.kind != APPLY:
             return job
-        # the operator asked for the undo, so leaving less than is allocated is a warning and not a refusal
-        judge = judge_again if job.kind == APPLY else service.judge_capacity
-        plan = judge(self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency)
+        plan = judge_again(
+            self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency
+        )
         return replace(job, plan=plan)
 
 

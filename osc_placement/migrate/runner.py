@@ -128,7 +128,15 @@ def undo(
     :param command: the words before the verb of a command on runs
     """
     read = _reader(client, execution)
-    job = service.undo(client, run_id, read, force=force, directory=execution.directory, command=command)
+    job = service.undo(
+        client,
+        run_id,
+        read,
+        force=force,
+        concurrency=execution.concurrency,
+        directory=execution.directory,
+        command=command,
+    )
     agree(job.plan)
     if not job.is_needed:
         return Run(execute_plan(client, job.plan), undoes=job.undoes)
@@ -153,6 +161,6 @@ def run_job(
 
 
 def _reader(client: PlacementClient, execution: Execution) -> ReadStates:
-    return lambda subjects, facets: select.read_states(
+    return lambda subjects, facets: select.read_again(
         client, subjects, facets, concurrency=execution.concurrency
     )

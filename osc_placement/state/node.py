@@ -162,7 +162,7 @@ class Node:
         return self.value
 
     def ratio(self) -> float:
-        """Return an allocation ratio; servers take 0 as well, so that a state which was exported may have it."""
+        """Return an allocation ratio; servers take 0 as well, so that an export may have it."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             self._fail_kind("a number")
         if not 0 <= self.value <= MAX_RATIO:

@@ -66,6 +66,29 @@ def test_host_whose_nova_conf_would_overwrite_the_ratio_is_reported(cloud, add_h
     assert notes == {"h1": "nova-compute seems to set VCPU to 3, and would again", "h2": ""}
 
 
+def test_undo_is_done_without_a_deleted_host_and_tells_what_is_over_capacity(
+    cloud, client, add_host, migrate, migrate_json
+):
+    """No resume would ever read the one; to leave less than is allocated is the operator's decision."""
+    kept, gone = add_host("h1"), add_host("h2")
+    cloud.add_aggregate("dense", ["h1", "h2"], cpu_allocation_ratio="8.0")
+    run = migrate_json("carry-ratios")[0]["run"]
+    size = SIZES["VCPU"].total
+    used, capacity = 6 * size, 4 * size
+    hold(client, new_uuid(), {kept: {"VCPU": used}})
+    client.delete_provider(gone)
+    done = migrate("run", "undo", run)
+    assert done.returncode == 3
+    excess = f"{used - capacity}: {used} allocated, the capacity would be {capacity}"
+    assert f"h1: VCPU would be over capacity by {excess}" in done.stdout
+    assert "resource provider h2 does not exist any more" in done.stdout + done.stderr
+    assert ratios_of(client)["h1"]["VCPU"] == 4.0
+    assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == [
+        "partly undone",
+        "partly done",
+    ]
+
+
 @pytest.mark.parametrize("text", ["many", "-1", "0", "nan", "inf", "1e99"])
 def test_invalid_ratio_value_is_reported(cloud, client, add_host, migrate_json, text):
     """A value that cannot be a ratio is said with its aggregate; the other keys count."""
