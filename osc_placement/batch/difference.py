@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from osc_placement.batch.facets import ALL_FACETS, KINDS, Facet, ProviderState
+from osc_placement.batch.facets import ALL_FACETS, HANDLERS, Facet, ProviderState
 from osc_placement.batch.plan import Change, Kind, name_kind
 
 
@@ -63,7 +63,7 @@ def list_differences(
         old, new = getattr(before, facet), getattr(after, facet)
         if old == new:
             continue
-        kind = KINDS[facet]
+        kind = HANDLERS[facet]
         was, will = kind.describe(old, new), kind.describe(new, old, comes=True)
         if facet == "inventories":
             items = sorted(was | will, key=lambda name: name.partition(":")[0])

@@ -43,7 +43,7 @@ def read_identity(identity: frozenset[str] | None) -> tuple[str | None, str | No
     return values.get("name"), values.get("parent")
 
 
-class Words:
+class WordFacet:
     """Words of which each is a cell: traits, aggregates. What the other kinds do otherwise, they override."""
 
     def split(self, *values: Any) -> list[Cells]:
@@ -82,7 +82,7 @@ class Words:
         return frozenset(document)
 
 
-class Whole(Words):
+class WholeFacet(WordFacet):
     """Words that are one cell, as half of one owner and half of another is nobody: owner, consumer type."""
 
     def split(self, *values: Any) -> list[Cells]:
@@ -94,7 +94,7 @@ class Whole(Words):
         return cells["whole",]
 
 
-class Identity(Whole):
+class IdentityFacet(WholeFacet):
     """The name and the parent, as long as something exists."""
 
     def split(self, *values: Any) -> list[Cells]:
@@ -110,7 +110,7 @@ class Identity(Whole):
         return describe_identity(cells["name",], cells["parent",])
 
 
-class Inventories(Words):
+class InventoryFacet(WordFacet):
     """Inventories by class: a cell for each field of one that stays, one for a class that comes or goes."""
 
     def split(self, *values: Any) -> list[Cells]:
@@ -122,6 +122,7 @@ class Inventories(Words):
                 for name, inventory in (value or {}).items()
                 for key, cell in (
                     {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
+                    | {(name, "allocation_ratio"): float(inventory.allocation_ratio)}
                     if name in kept
                     else {(name,): inventory}
                 ).items()
@@ -157,7 +158,7 @@ class Inventories(Words):
         return {name: Inventory.from_json(inventory) for name, inventory in document.items()}
 
 
-class Allocations(Words):
+class AllocationFacet(WordFacet):
     """Amounts by class, by the other side of the claim: a cell for each amount."""
 
     def split(self, *values: Any) -> list[Cells]:
@@ -192,14 +193,14 @@ class Allocations(Words):
         return document
 
 
-KINDS: Final[Mapping[Facet, Words]] = {
-    "identity": Identity(),
-    "inventories": Inventories(),
-    "traits": Words(),
-    "aggregates": Words(),
-    "allocations": Allocations(),
-    "owner": Whole(),
-    "consumer_type": Whole(),
+HANDLERS: Final[Mapping[Facet, WordFacet]] = {
+    "identity": IdentityFacet(),
+    "inventories": InventoryFacet(),
+    "traits": WordFacet(),
+    "aggregates": WordFacet(),
+    "allocations": AllocationFacet(),
+    "owner": WholeFacet(),
+    "consumer_type": WholeFacet(),
 }
 
 
@@ -254,14 +255,18 @@ class ProviderState:
     def to_json(self, facets: Iterable[Facet] = ALL_FACETS) -> dict[str, Any]:
         """Return those of some facets that are known."""
         known = {facet: value for facet in facets if (value := getattr(self, facet)) is not None}
-        return {facet: KINDS[facet].to_json(value) for facet, value in known.items()}
+        return {facet: HANDLERS[facet].to_json(value) for facet, value in known.items()}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> ProviderState:
         """Read what `to_json` returned; raise ValueError at anything else."""
         check_types(document, {})
         return cls(
-            **{facet: KINDS[facet].from_json(document[facet], facet) for facet in KINDS if facet in document}
+            **{
+                facet: HANDLERS[facet].from_json(document[facet], facet)
+                for facet in HANDLERS
+                if facet in document
+            }
         )
 
 
@@ -272,7 +277,7 @@ def find_differing(one: ProviderState, other: ProviderState) -> tuple[Facet, ...
 
 def holds(now: ProviderState, wanted: ProviderState, facets: Iterable[Facet]) -> bool:
     """Return whether a state that was read is the one wanted, as far as every database keeps it."""
-    return all(KINDS[facet].is_same(getattr(now, facet), getattr(wanted, facet)) for facet in facets)
+    return all(HANDLERS[facet].is_same(getattr(now, facet), getattr(wanted, facet)) for facet in facets)
 
 
 def check_types(document: Any, types: Mapping[str, Any], *, optional: bool = False) -> None:

@@ -23,7 +23,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.facets import ABSENT, ALL_FACETS, FACETS, KINDS, Facet, ProviderState, is_same_cell
+from osc_placement.batch.facets import (
+    ABSENT,
+    ALL_FACETS,
+    FACETS,
+    HANDLERS,
+    Facet,
+    ProviderState,
+    is_same_cell,
+)
 
 if TYPE_CHECKING:
     from osc_placement.batch.plan import Change
@@ -44,7 +52,8 @@ class Merged(NamedTuple):
 def merge(change: Change, now: ProviderState, *, overwrite: bool = False) -> Merged:
     """Merge a change into the state of now; facets that are not known of it are left out.
 
-    :param overwrite: set cells with conflicts too, but for those that are there no more
+    :param overwrite: set cells with conflicts too, but for those that are there no more; allocations are set
+        as a whole
     """
     before, after = change.before, change.after
     if now.identity == ABSENT and before.identity and after.identity:
@@ -53,7 +62,7 @@ def merge(change: Change, now: ProviderState, *, overwrite: bool = False) -> Mer
     for facet in change.facets:
         if getattr(now, facet) is None:
             continue
-        kind = KINDS[facet]
+        kind = HANDLERS[facet]
         old, new, cells = kind.split(*(getattr(state, facet) for state in (before, after, now)))
         changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
         ours = {key for key in changed if is_same_cell(cells.get(key), old.get(key))}
@@ -64,7 +73,7 @@ def merge(change: Change, now: ProviderState, *, overwrite: bool = False) -> Mer
                 {key: cell for key, cell in cells.items() if key not in conflicts} | put_back
             )
         if overwrite:
-            ours |= {key for key in conflicts if key in cells or key not in old}
+            ours |= {key for key in conflicts if facet == "allocations" or key in cells or key not in old}
         elif facet == "allocations":
             holders = _find_moved_on(change, now, changed - ours, gives=not ours.isdisjoint(new))
             ours = {key for key in ours if key[0] not in holders}
@@ -107,12 +116,14 @@ def rebase(change: Change, again: Change, written: Iterable[Facet]) -> Change:
 
     Of the facets that the run may have written, that is what is there now without what it wrote. Owners, and
     what a creation does not write, stay as they were planned: they are not read again, or others gave them to
-    the provider meanwhile, and an undo has to see them as theirs. A deletion has written nothing of what
-    differs.
+    the provider meanwhile, and an undo has to see them as theirs. A creation stays one whatever they gave it.
+    A deletion has written nothing of what differs.
     """
     if change.after.identity == ABSENT:
         return again
     back = merge(change.back, again.before).target
+    if creates(change) and again.before.identity == change.after.identity:
+        back = replace(back, identity=ABSENT)
     again = replace(again, before=replace(again.before, **{facet: getattr(back, facet) for facet in written}))
     kept: list[Facet] = []
     if not isinstance(change.subject, Consumer) and change.before.owner is not None:

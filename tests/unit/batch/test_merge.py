@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The merge of a change into another state: ours comes, what others did stays."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from osc_placement.batch.facets import ALL_FACETS, KINDS, ProviderState, describe_identity
-from osc_placement.batch.merge import merge
-from osc_placement.batch.plan import Change, describe_owner
+from osc_placement.batch.facets import ABSENT, ALL_FACETS, HANDLERS, ProviderState, describe_identity
+from osc_placement.batch.merge import merge, rebase
+from osc_placement.batch.plan import Change, Consumer, describe_owner
 from osc_placement.model import Inventory, Provider
 
 NAMES = st.frozensets(st.sampled_from("ABCD"))
@@ -33,14 +36,14 @@ def make(before, after):
 
 
 def cells_of(facet, *states):
-    return KINDS[facet].split(*(getattr(state, facet) for state in states))
+    return HANDLERS[facet].split(*(getattr(state, facet) for state in states))
 
 
 @EXAMPLES
-@given(THINGS, THINGS, st.randoms(use_true_random=False))
-def test_change_that_was_made_in_part_is_made_and_undone_whole(before, after, chance):
+@given(st.sampled_from([NODE, Consumer("c")]), THINGS, THINGS, st.randoms(use_true_random=False))
+def test_change_that_was_made_in_part_is_made_and_undone_whole(subject, before, after, chance):
     """As after a kill at any write: what is as before is ours to set, what is as after is done."""
-    change, part = make(before, after), {}
+    change, part = Change(subject, before, after), {}
     for facet in change.facets:
         part[facet] = getattr(chance.choice((before, after)), facet)
     now = ProviderState(**{**{facet: getattr(before, facet) for facet in ALL_FACETS}, **part})
@@ -53,7 +56,7 @@ def test_change_that_was_made_in_part_is_made_and_undone_whole(before, after, ch
 def test_what_others_set_is_never_lost(before, after, now):
     """It stays, and is a conflict where the change sets the same; allocations are one as a whole."""
     target, expected = merge(make(before, after), now)
-    for facet in KINDS:
+    for facet in HANDLERS:
         old, new, found, left = cells_of(facet, before, after, now, target)
         set_by_others = {
             key for key in {*old, *new, *found} if found.get(key) not in (old.get(key), new.get(key))
@@ -79,7 +82,7 @@ def test_merge_of_what_is_merged_changes_nothing(before, after, now):
 def test_each_facet_is_merged_by_itself(before, after, now):
     """So that their order makes no difference."""
     whole = merge(make(before, after), now)
-    for facet in KINDS:
+    for facet in HANDLERS:
         images = [ProviderState(**{facet: getattr(state, facet)}) for state in (before, after, now)]
         alone = merge(make(*images[:2]), images[2])
         assert [getattr(each, facet) for each in alone] == [getattr(each, facet) for each in whole]
@@ -90,12 +93,25 @@ def test_each_facet_is_merged_by_itself(before, after, now):
 def test_overwriting_leaves_nothing_but_what_is_gone(before, after, now):
     """What the change sets is as it says, unless it is there no more; all else stays."""
     target = merge(make(before, after), now, overwrite=True).target
-    for facet in KINDS:
+    for facet in HANDLERS:
         old, new, found, left = cells_of(facet, before, after, now, target)
         for key in {*old, *new, *found}:
             wanted = found.get(key) if old.get(key) == new.get(key) else new.get(key)
-            is_gone = key in old and key not in found
+            is_gone = key in old and key not in found and facet != "allocations"
             assert left.get(key) == (None if is_gone else wanted)
+
+
+@pytest.mark.parametrize("written", [("identity",), ("identity", "traits")])
+def test_creation_that_is_planned_again_stays_one_whatever_others_gave_it(written):
+    """An undo has to see that as theirs, and a resume to create it again if it is deleted."""
+    nothing = ProviderState({}, frozenset(), frozenset(), identity=ABSENT)
+    created = replace(nothing, identity=describe_identity("host"), traits=frozenset("A"))
+    theirs = replace(created, traits=frozenset("B"))
+    again = rebase(make(nothing, created), make(theirs, replace(theirs, traits=frozenset("AB"))), written)
+    assert (again.verb, again.before.identity, again.before.traits) == ("created", ABSENT, {"B"})
+    assert set(again.compared_facets) == {"identity", "inventories", "traits", "aggregates"}
+    known = replace(again.after, inventories={"VCPU": Inventory(8)})
+    assert merge(again.back, known).expected != known
 
 
 @EXAMPLES
