@@ -28,7 +28,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Final
 
@@ -52,7 +51,7 @@ from osc_placement.migrate.migrations.port_claims import (
     describe_surplus,
     read_network,
 )
-from osc_placement.migrate.migrations.verdict import Unplaced, Verdict, describe_halted
+from osc_placement.migrate.migrations.verdict import Halted, Unplaced, Verdict, is_arriving
 from osc_placement.migrate.nova.facts import (
     CONFIRMING,
     RESIZED,
@@ -61,7 +60,6 @@ from osc_placement.migrate.nova.facts import (
     ComputeNode,
     ComputeService,
     Instance,
-    MigrationRecord,
 )
 from osc_placement.migrate.nova.hosts import (
     Hosts,
@@ -227,10 +225,11 @@ class Nova:
     unused: dict[str, str] = field(default_factory=dict)
     #: instances on a host that wait for the confirmation of a resize
     resized: set[str] = field(default_factory=set)
-    #: by instance on a host in a task that nova has not changed for long, what it is doing, and since when
-    halted: dict[str, tuple[str, datetime | None]] = field(default_factory=dict)
-    #: instances for which a migration that is over holds something
-    served: set[str] = field(default_factory=set)
+    #: by instance, those on a host in a task that nova has not changed for long
+    halted: dict[str, Halted] = field(default_factory=dict)
+    #: instances that hold something for which their hosts have no use: in a migration that is over, or before
+    #: they run there
+    doubled: set[str] = field(default_factory=set)
     #: instances on no host for which nova may be claiming
     pending: set[str] = field(default_factory=set)
     unreadable: list[Problem] = field(default_factory=list)
@@ -322,7 +321,9 @@ class Nova:
                 if instance.vm_state == RESIZED:
                     self.resized.add(uuid)
                 elif self.unplaced.is_late(instance.changed_at):
-                    self.halted[uuid] = (f"{instance.vm_state}, {instance.task_state}", instance.changed_at)
+                    self.halted[uuid] = Halted.in_task(instance)
+                    if is_arriving(instance) and uuid in self.cloud.held:
+                        self.doubled.add(uuid)
                 yield instance
             elif uuid in self.cloud.held:
                 if verdict is Verdict.UNUSED:
@@ -391,10 +392,10 @@ class Nova:
         Not if nothing is held for it: the record of a move may be left over, and of a task only nova has to
         be told.
         """
-        halted: dict[str, tuple[str, datetime | None, MigrationRecord | None]] = {
-            uuid: (*doing, None)
-            for uuid, doing in self.halted.items()
-            if uuid in self.served or self._holds_elsewhere(uuid)
+        halted = {
+            uuid: each
+            for uuid, each in self.halted.items()
+            if uuid in self.doubled or self._holds_elsewhere(uuid)
         }
         for move in self.moves.find_late(self.unplaced.now, self.unplaced.patience):
             uuid = move.instance_uuid
@@ -402,9 +403,9 @@ class Nova:
             is_idle = uuid in self.places and uuid not in self.healer.busy and not waits
             is_held = move.uuid in self.cloud.held or self._holds_elsewhere(uuid)
             if uuid in self.halted or (is_idle and is_held):
-                halted[uuid] = (move.describe(), move.changed_at, move)
-        for uuid, doing in sorted(halted.items()):
-            yield Problem(Reason.STUCK, f"instance {uuid}", describe_halted(uuid, *doing))
+                halted[uuid] = Halted.in_move(move)
+        for uuid, each in sorted(halted.items()):
+            yield Problem(Reason.STUCK, f"instance {uuid}", each.describe())
 
     def _holds_elsewhere(self, instance: str) -> bool:
         """Return whether an instance on a host holds something that this host cannot give it."""
@@ -477,7 +478,7 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
         if not kept:
             continue
         suspects[consumer] -= kept
-        nova.served.add(instance)
+        nova.doubled.add(instance)
         if instance in suspects:
             suspects[instance] |= shared.intersection(nova.cloud.held[instance]) & kept
         names = ", ".join(sorted(map(nova.cloud.name, kept)))

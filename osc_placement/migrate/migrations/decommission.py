@@ -37,7 +37,7 @@ from osc_placement.migrate.migrations.providers import (
     read_former,
     was_reported,
 )
-from osc_placement.migrate.migrations.verdict import describe_halted
+from osc_placement.migrate.migrations.verdict import Halted
 from osc_placement.migrate.nova.facts import RESIZED, STUCK_AFTER, ComputeNode, ComputeService
 from osc_placement.migrate.nova.hosts import read_services
 from osc_placement.migrate.problem import Problem, Reason
@@ -285,7 +285,7 @@ class _Host:
             if move.uuid in self._nova.moves.unconfirmed:
                 text += f"; {_CONFIRM}"
             elif move in late:
-                text = describe_halted(move.instance_uuid, move.describe(), move.changed_at, move)
+                text = Halted.in_move(move).describe()
             yield Hold(Step.MOVES, f"instance {move.instance_uuid}", text)
 
     def hold_instances(self) -> Iterator[Hold]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -76,30 +77,68 @@ def is_off_host(instance: Instance) -> bool:
     return instance.vm_state in _OFF_HOST and not instance.task_state
 
 
-def describe_halted(
-    uuid: str, doing: str, since: datetime | None, move: MigrationRecord | None = None
-) -> str:
-    """Say of an instance what nova has not changed for long, and how to end that.
+def is_arriving(instance: Instance) -> bool:
+    """Return whether nova is about to run an instance on its host, and does not count it yet."""
+    return instance.vm_state in _OFF_HOST and bool(instance.task_state)
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """An instance that nova has not changed for long, in a task or moving.
 
     What takes long, such as a cold migration of a large disk, looks the same, and so does a message that
-    waits for a nova-compute which is down. No command of nova ends the record of a move, and nova passes over
-    the deletion of what it is deleting already, and the confirmation of what it is confirming.
+    waits for a nova-compute which is down.
 
-    :param doing: what it is doing, for "it is" to precede
-    :param move: its move, if it is moving
+    :ivar uuid: of the instance
+    :ivar doing: what it is doing, for "it is" to precede
+    :ivar move: its move, if it is moving
     """
-    end = f"openstack server set --state active {uuid}"
-    if move and move.status == CONFIRMING:
-        end = f"{_SET_RECORD.format(FINISHED, move.uuid)}, and again openstack server resize confirm {uuid}"
-    elif move:
-        end += f", and {_SET_RECORD.format('error', move.uuid)}"
-    elif doing.endswith("deleting"):
-        end = f"openstack server set --state error {uuid}, and again openstack server delete {uuid}"
-    return (
-        f"it is {doing}, unchanged since {since:%Y-%m-%d %H:%M} UTC; openstack server event list {uuid} "
-        f"shows whether that goes on; if it does not and nova-compute of its hosts is up, end it: {end}; "
-        "the next audit judges what it holds then"
-    )
+
+    uuid: str
+    doing: str
+    since: datetime | None
+    vm_state: str | None = None
+    task_state: str | None = None
+    move: MigrationRecord | None = None
+
+    @classmethod
+    def in_task(cls, instance: Instance) -> Halted:
+        """Return the instance in its task."""
+        state, task = instance.vm_state, instance.task_state
+        return cls(instance.uuid, f"{state}, {task}", instance.changed_at, state, task)
+
+    @classmethod
+    def in_move(cls, move: MigrationRecord) -> Halted:
+        """Return the instance of a move."""
+        return cls(move.instance_uuid, move.describe(), move.changed_at, move=move)
+
+    def describe(self) -> str:
+        """Say what it is doing since when, and how to end that."""
+        since = f"{self.since:%Y-%m-%d %H:%M} UTC"
+        return (
+            f"it is {self.doing}, unchanged since {since}; openstack server event list {self.uuid} shows "
+            "whether that goes on; if it does not and nova-compute of its hosts is up, end it: "
+            f"{self._end}; the next audit judges what it holds then"
+        )
+
+    @property
+    def _end(self) -> str:
+        """Return what ends it.
+
+        No command of nova ends the record of a move, and nova passes over the deletion of what it is deleting
+        already, and the confirmation of what it is confirming. What it was unshelving has no guest.
+        """
+        set_state = f"openstack server set --state {{}} {self.uuid}"
+        if self.move and self.move.status == CONFIRMING:
+            again = f"and again openstack server resize confirm {self.uuid}"
+            return f"{_SET_RECORD.format(FINISHED, self.move.uuid)}, {again}"
+        if self.move:
+            return f"{set_state.format('active')}, and {_SET_RECORD.format('error', self.move.uuid)}"
+        if self.task_state == "deleting":
+            return f"{set_state.format('error')}, and again openstack server delete {self.uuid}"
+        if self.vm_state in _OFF_HOST:
+            return f"{set_state.format('error')}, and delete or rebuild it"
+        return set_state.format("active")
 
 
 class Unplaced:

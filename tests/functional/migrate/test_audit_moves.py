@@ -192,6 +192,23 @@ def test_confirmation_that_nova_does_not_go_on_with_is_named_with_how_to_confirm
     assert f" and again openstack server resize confirm {instance};" in finding["text"]
 
 
+@pytest.mark.parametrize(("ago", "holds"), [(3600, True), (3600, False), (60, True)])
+def test_unshelving_that_nova_does_not_go_on_with_is_named_if_it_holds_something(
+    cloud, client, hosts, migrate_json, ago, holds
+):
+    """It has no guest on its host yet, which counts nothing of it."""
+    source, _, _ = hosts
+    state = {"vm_state": "shelved_offloaded", "task_state": "spawning", "updated_at": tell_time(ago)}
+    instance = cloud.add_instance("h1", **state)
+    if holds:
+        hold(client, instance, {source: CLAIM})
+    document, _ = migrate_json("audit", "--delete")
+    stuck = [each["text"] for each in document["findings"] if each["trouble"] == "stuck"]
+    assert len(stuck) == (holds and ago > 600)
+    assert all(f"openstack server set --state error {instance}, and delete" in text for text in stuck)
+    assert held_by(client, instance) == ({source: CLAIM} if holds else {})
+
+
 @pytest.mark.parametrize("holds_own", [True, False])
 def test_deletion_that_nova_does_not_go_on_with_is_named_with_what_is_kept_for_it(
     cloud, client, hosts, migrate_json, holds_own
