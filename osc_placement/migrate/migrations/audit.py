@@ -389,13 +389,13 @@ class Nova:
     def _describe_halted(self) -> Iterator[Problem]:
         """Yield a problem for each move or task that nova has not gone on with for long.
 
-        Not if nothing is held for it: the record of a move may be left over, and of a task only nova has to
-        be told.
+        Not for a task of an instance that holds what it uses, which only nova has to be told of, nor for the
+        move of an idle one for which nothing is held: its record may be left over.
         """
         halted = {
             uuid: each
             for uuid, each in self.halted.items()
-            if uuid in self.doubled or self._holds_elsewhere(uuid)
+            if uuid in self.doubled or uuid not in self.cloud.held or self._holds_elsewhere(uuid)
         }
         for move in self.moves.find_late(self.unplaced.now, self.unplaced.patience):
             uuid = move.instance_uuid

@@ -136,6 +136,8 @@ class Halted:
             return f"{set_state.format('active')}, and {_SET_RECORD.format('error', self.move.uuid)}"
         if self.task_state == "deleting":
             return f"{set_state.format('error')}, and again openstack server delete {self.uuid}"
+        if self.vm_state == "building":
+            return f"openstack server delete {self.uuid}"
         if self.vm_state in _OFF_HOST:
             return f"{set_state.format('error')}, and delete or rebuild it"
         return set_state.format("active")

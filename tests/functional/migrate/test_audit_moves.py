@@ -193,9 +193,7 @@ def test_confirmation_that_nova_does_not_go_on_with_is_named_with_how_to_confirm
 
 
 @pytest.mark.parametrize(("ago", "holds"), [(3600, True), (3600, False), (60, True)])
-def test_unshelving_that_nova_does_not_go_on_with_is_named_if_it_holds_something(
-    cloud, client, hosts, migrate_json, ago, holds
-):
+def test_unshelving_that_nova_does_not_go_on_with_is_named(cloud, client, hosts, migrate_json, ago, holds):
     """It has no guest on its host yet, which counts nothing of it."""
     source, _, _ = hosts
     state = {"vm_state": "shelved_offloaded", "task_state": "spawning", "updated_at": tell_time(ago)}
@@ -204,18 +202,28 @@ def test_unshelving_that_nova_does_not_go_on_with_is_named_if_it_holds_something
         hold(client, instance, {source: CLAIM})
     document, _ = migrate_json("audit", "--delete")
     stuck = [each["text"] for each in document["findings"] if each["trouble"] == "stuck"]
-    assert len(stuck) == (holds and ago > 600)
+    assert len(stuck) == (ago > 600)
     assert all(f"openstack server set --state error {instance}, and delete" in text for text in stuck)
     assert held_by(client, instance) == ({source: CLAIM} if holds else {})
 
 
-@pytest.mark.parametrize("holds_own", [True, False])
+def test_build_that_nova_does_not_go_on_with_is_named_if_it_holds_nothing(cloud, hosts, migrate_json):
+    """It is on a host, which counts it; to delete it is all that its owner can do."""
+    state = {"vm_state": "building", "task_state": "block_device_mapping"}
+    old, _ = (cloud.add_instance("h1", **state, updated_at=tell_time(ago)) for ago in (3600, 60))
+    document, _ = migrate_json("audit", "--delete")
+    (stuck,) = [each for each in document["findings"] if each["trouble"] == "stuck"]
+    assert stuck["subject"] == f"instance {old}"
+    assert f"end it: openstack server delete {old};" in stuck["text"]
+
+
+@pytest.mark.parametrize(("vm_state", "holds_own"), [("error", True), ("error", False), ("building", False)])
 def test_deletion_that_nova_does_not_go_on_with_is_named_with_what_is_kept_for_it(
-    cloud, client, hosts, migrate_json, holds_own
+    cloud, client, hosts, migrate_json, vm_state, holds_own
 ):
     """Its failed migration holds something; nova passes over a second deletion unless its state is set."""
     source, target, _ = hosts
-    instance = cloud.add_instance("h2", vm_state="error", task_state="deleting", updated_at=tell_time(3600))
+    instance = cloud.add_instance("h2", vm_state=vm_state, task_state="deleting", updated_at=tell_time(3600))
     move = cloud.add_migration(instance, "h1", "h2", status="error")
     hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
     if holds_own:
