@@ -242,10 +242,12 @@ class Storm:
                 found.problems.append(f"{host} does not start again: {error}")
             self.dead.discard(host)
             self._rest(QUIET / 3)
-        for _ in range(5):
-            if not self._follow_advice(found):
-                break
-        left = books.read()
+        left = self._follow_all_advice(found)
+        if left.unsettled.keys() & left.compare().keys():
+            # a task began meanwhile, such as a rebuild whose message came late
+            self._rest()
+            books.age()
+            left = self._follow_all_advice(found)
         for lines in left.compare().values():
             found.problems.append(f"left after all advice: {lines}")
         for command in () if left.unsettled or left.compare() else CLEAN:
@@ -286,6 +288,13 @@ class Storm:
         if done.returncode not in (0, 3):
             found.problems.append(f"audit ends with {done.returncode}: {report['findings'][:2]}")
         return report
+
+    def _follow_all_advice(self, found):
+        """Run the commands that are printed as long as there are some; the books then."""
+        for _ in range(5):
+            if not self._follow_advice(found):
+                break
+        return books.read()
 
     def _follow_advice(self, found):
         """Run the commands that the audit prints; whether there were some."""
