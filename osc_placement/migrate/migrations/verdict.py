@@ -128,19 +128,18 @@ class Halted:
         No command of nova ends the record of a move, and nova passes over the deletion of what it is deleting
         already, and the confirmation of what it is confirming. What it was unshelving has no guest.
         """
-        set_state = f"openstack server set --state {{}} {self.uuid}"
+        to_active = f"openstack server set --state active {self.uuid}"
+        to_error = f"openstack server set --state error {self.uuid}"
         if self.move and self.move.status == CONFIRMING:
             again = f"and again openstack server resize confirm {self.uuid}"
             return f"{_SET_RECORD.format(FINISHED, self.move.uuid)}, {again}"
         if self.move:
-            return f"{set_state.format('active')}, and {_SET_RECORD.format('error', self.move.uuid)}"
+            return f"{to_active}, and {_SET_RECORD.format('error', self.move.uuid)}"
         if self.task_state == "deleting":
-            return f"{set_state.format('error')}, and again openstack server delete {self.uuid}"
+            return f"{to_error}, and again openstack server delete {self.uuid}"
         if self.vm_state == "building":
             return f"openstack server delete {self.uuid}"
-        if self.vm_state in _OFF_HOST:
-            return f"{set_state.format('error')}, and delete or rebuild it"
-        return set_state.format("active")
+        return f"{to_error}, and delete or rebuild it" if self.vm_state in _OFF_HOST else to_active
 
 
 class Unplaced:

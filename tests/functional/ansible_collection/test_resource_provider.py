@@ -166,7 +166,7 @@ def test_a_wrong_value_is_told_with_its_place(modules, client):
             {"inventories": {"VCPU": {"totl": 8}}},
             "inventories.VCPU.totl: unknown key; the keys here are total",
         ),
-        ({"inventories": {"VCPU": {"total": 8, "allocation_ratio": 0}}}, "must be greater than 0"),
+        ({"inventories": {"VCPU": {"total": 8, "allocation_ratio": -1}}}, "must be from 0 to"),
         ({"traits": ["COMPUTE_NOD"]}, "does not know the trait COMPUTE_NOD (is it COMPUTE_NODE?)"),
         ({"traits": ["CUSTOM_GOLD"]}, "does not know the trait CUSTOM_GOLD; nothing was changed"),
         ({"traits": ["gold"]}, "must have only upper-case letters"),

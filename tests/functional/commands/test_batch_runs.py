@@ -568,7 +568,10 @@ def test_terminal_asks_once_about_an_up_to_date_saved_plan(openstack, rack):
         ('{"format": "osc-placement-plan", "version": 9}', "its version is 9, not 1"),
         (
             '{"format": "osc-placement-plan", "version": 1}',
-            "it was edited since --plan-out wrote it; plan again",
+            (
+                "it was edited since --plan-out wrote it; plan again, with --providers-file if only some of "
+                "its resource providers are meant"
+            ),
         ),
     ],
 )

@@ -765,7 +765,8 @@ def test_run_is_found_by_the_beginning_of_its_id(tmp_path):
     first, second = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
     assert journal.read(second[:-1], tmp_path).header.id == second
     assert journal.read_header(first[:-1], tmp_path).id == first
-    job = service.undo(SimpleNamespace(endpoint=SERVER), first[:-1], reader(cloud), directory=tmp_path)
+    client = SimpleNamespace(endpoint=SERVER, allow_concurrency=lambda _number: None)
+    job = service.undo(client, first[:-1], reader(cloud), directory=tmp_path)
     assert (job.undoes, job.selection) == (first, f"changed by run {first}")
     run, recorder = journal.reopen(second[:-1], tmp_path)
     recorder.close()
