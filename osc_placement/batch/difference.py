@@ -63,8 +63,8 @@ def list_differences(
         old, new = getattr(before, facet), getattr(after, facet)
         if old == new:
             continue
-        kind = HANDLERS[facet]
-        was, will = kind.describe(old, new), kind.describe(new, old, comes=True)
+        handler = HANDLERS[facet]
+        was, will = handler.describe(old, new), handler.describe(new, old, comes=True)
         if facet == "inventories":
             items = sorted(was | will, key=lambda name: name.partition(":")[0])
         else:

@@ -75,8 +75,7 @@ class NotDone(PlacementError):
     """A provider was left as it was, because the change of another one failed."""
 
     def __init__(self, reason: Exception) -> None:
-        self.reason = reason
-        self.__cause__ = reason
+        self.reason = self.__cause__ = reason
         super().__init__(f"all or nothing: {reason}")
 
 

@@ -122,7 +122,6 @@ class InventoryFacet(WordFacet):
                 for name, inventory in (value or {}).items()
                 for key, cell in (
                     {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
-                    | {(name, "allocation_ratio"): float(inventory.allocation_ratio)}
                     if name in kept
                     else {(name,): inventory}
                 ).items()
@@ -209,9 +208,9 @@ def is_same_cell(one: Any, other: Any) -> bool:
     if isinstance(one, Inventory) and isinstance(other, Inventory):
         is_same = is_same_ratio(one.allocation_ratio, other.allocation_ratio)
         return is_same and replace(one, allocation_ratio=other.allocation_ratio) == other
-    if isinstance(one, float) and isinstance(other, float):
-        return is_same_ratio(one, other)
-    return bool(one == other)
+    if one is None or other is None or float not in (type(one), type(other)):
+        return bool(one == other)
+    return is_same_ratio(one, other)
 
 
 def _nest(cells: Cells) -> dict[str, dict[str, Any]]:

@@ -62,14 +62,14 @@ def merge(change: Change, now: ProviderState, *, overwrite: bool = False) -> Mer
     for facet in change.facets:
         if getattr(now, facet) is None:
             continue
-        kind = HANDLERS[facet]
-        old, new, cells = kind.split(*(getattr(state, facet) for state in (before, after, now)))
+        handler = HANDLERS[facet]
+        old, new, cells = handler.split(*(getattr(state, facet) for state in (before, after, now)))
         changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
         ours = {key for key in changed if is_same_cell(cells.get(key), old.get(key))}
         conflicts = {key for key in changed - ours if not is_same_cell(cells.get(key), new.get(key))}
         if conflicts:
             put_back = {key: old[key] for key in conflicts if key in old}
-            expected[facet] = kind.join(
+            expected[facet] = handler.join(
                 {key: cell for key, cell in cells.items() if key not in conflicts} | put_back
             )
         if overwrite:
@@ -82,7 +82,7 @@ def merge(change: Change, now: ProviderState, *, overwrite: bool = False) -> Mer
         for key in ours:
             cells.pop(key, None)
             cells |= {key: new[key]} if key in new else {}
-        target[facet] = kind.join(cells)
+        target[facet] = handler.join(cells)
     merged = replace(now, **target)
     if merged.identity == ABSENT != now.identity and not overwrite:
         # what others gave it would go with it
@@ -122,20 +122,15 @@ def rebase(change: Change, again: Change, written: Iterable[Facet]) -> Change:
     if change.after.identity == ABSENT:
         return again
     back = merge(change.back, again.before).target
-    if creates(change) and again.before.identity == change.after.identity:
+    if change.is_new and again.before.identity == change.after.identity:
         back = replace(back, identity=ABSENT)
     again = replace(again, before=replace(again.before, **{facet: getattr(back, facet) for facet in written}))
     kept: list[Facet] = []
     if not isinstance(change.subject, Consumer) and change.before.owner is not None:
         kept = ["owner"]
-    if creates(change) and creates(again):
+    if change.is_new and again.is_new:
         kept = [facet for facet in ALL_FACETS if facet not in (*change.facets, *again.facets)]
     before, after = (
         {facet: getattr(state, facet) for facet in kept} for state in (change.before, change.after)
     )
     return replace(again, before=replace(again.before, **before), after=replace(again.after, **after))
-
-
-def creates(change: Change) -> bool:
-    """Return whether a change creates a provider or a name."""
-    return change.before.identity == ABSENT and bool(change.after.identity)

@@ -221,6 +221,11 @@ class Change:
         return self.facets
 
     @property
+    def is_new(self) -> bool:
+        """Return whether a provider or a name does not exist before, and does after."""
+        return self.before.identity == ABSENT and bool(self.after.identity)
+
+    @property
     def is_creation(self) -> bool:
         """Return whether a provider is created."""
         is_new = isinstance(self.subject, Provider) and self.subject.generation == NO_GENERATION

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from osc_placement.batch.facets import ALL_FACETS, Facet, ProviderState
-from osc_placement.batch.merge import creates, merge
+from osc_placement.batch.merge import merge
 from osc_placement.batch.plan import Change, Decision, Edit, JournalledEdit, UncheckedEdit
 
 
@@ -60,7 +60,7 @@ class Replace(UncheckedEdit):
     @property
     def facets(self) -> tuple[Facet, ...]:
         """Return the facets that the change writes to what it creates, else those that it knows."""
-        if creates(self.change):
+        if self.change.is_new:
             return self.change.facets
         return tuple(facet for facet in ALL_FACETS if getattr(self.change.after, facet) is not None)
 

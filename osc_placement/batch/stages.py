@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence, Set
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.facets import ABSENT, ProviderState, read_identity
+from osc_placement.batch.facets import ProviderState, read_identity
 from osc_placement.batch.holdings import admit
 from osc_placement.batch.plan import Change, CustomName
 from osc_placement.model import Inventory, Provider
@@ -93,10 +93,7 @@ def find_temporary_inventories(steps: Sequence[Change]) -> dict[str, dict[str, I
     created = {
         step.uuid: step.after.inventories
         for step in steps
-        if isinstance(step.subject, Provider)
-        and step.before.identity == ABSENT
-        and step.after.identity
-        and step.after.inventories
+        if isinstance(step.subject, Provider) and step.is_new and step.after.inventories
     }
     claims: dict[tuple[str, str], list[int]] = {}
     for step in steps if created else ():

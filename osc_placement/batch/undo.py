@@ -26,6 +26,7 @@ from osc_placement.batch.difference import (
 )
 from osc_placement.batch.facets import (
     ABSENT,
+    HANDLERS,
     Facet,
     ProviderState,
     is_same_cell,
@@ -477,12 +478,7 @@ def has_inventories(state: ProviderState, wanted: Inventories | None) -> bool:
 
     Runs ask it of the temporary inventories that a provider has until its consumers are there.
     """
-    found = state.inventories or {}
-    return (
-        wanted is not None
-        and found.keys() == wanted.keys()
-        and all(is_same_cell(found[name], wanted[name]) for name in wanted)
-    )
+    return wanted is not None and HANDLERS["inventories"].is_same(state.inventories or {}, wanted)
 
 
 def _undo_step(

@@ -115,11 +115,7 @@ class _After:
         self._now = now
         self._changes = plan.changes
         self._by_uuid = {change.uuid: change for change in self._changes}
-        self._created = {
-            change.uuid
-            for change in self._changes
-            if change.before.identity == ABSENT and change.after.identity
-        }
+        self._created = {change.uuid for change in self._changes if change.is_new}
         #: of the providers that are not created, because that is refused
         self._missing = {change.uuid: change.subject.name for change in plan.unreached}
         #: name and parent of each provider that exists

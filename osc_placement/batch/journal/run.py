@@ -138,8 +138,10 @@ class Run:
         if not self.is_planned:
             return "not begun"
         if not self.pending:
-            return name_done(self.partial)
-        return name_refused(self.applied) if self.is_refused else "unfinished"
+            return PARTLY_DONE if self.partial else "done"
+        if not self.is_refused:
+            return "unfinished"
+        return PARTLY_DONE if self.applied else "refused"
 
     @property
     def is_refused(self) -> bool:
@@ -255,16 +257,6 @@ class Undone:
     def state(self) -> str:
         """Return the state of the run."""
         return "undone" if self.is_whole else "partly undone"
-
-
-def name_refused(applied: int) -> str:
-    """Return the state of a run of which so many changes were applied, and all others are refused."""
-    return PARTLY_DONE if applied else "refused"
-
-
-def name_done(partial: int) -> str:
-    """Return the state of a run that has nothing left to do, and did so many changes in part."""
-    return PARTLY_DONE if partial else "done"
 
 
 def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:

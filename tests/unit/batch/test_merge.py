@@ -7,7 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from osc_placement.batch.facets import ABSENT, ALL_FACETS, HANDLERS, ProviderState, describe_identity
+from osc_placement.batch.facets import (
+    ABSENT,
+    ALL_FACETS,
+    HANDLERS,
+    ProviderState,
+    describe_identity,
+    holds,
+)
 from osc_placement.batch.merge import merge, rebase
 from osc_placement.batch.plan import Change, Consumer, describe_owner
 from osc_placement.model import Inventory, Provider
@@ -128,3 +135,12 @@ def test_change_made_again_keeps_concurrent_changes():
     now = ProviderState(inventories={"VCPU": Inventory(8, reserved=2, allocation_ratio=4.0)})
     target, expected = merge(make(before, after).back, now)
     assert (target.inventories, expected) == ({"VCPU": Inventory(8, reserved=2)}, now)
+
+
+def test_ratio_that_is_a_whole_number_is_rounded_as_any_other():
+    """As a journal may have it, and MariaDB keeps six digits."""
+    wanted, found = (
+        ProviderState({"VCPU": Inventory(8, allocation_ratio=it)}) for it in (1234567, 1234570.0)
+    )
+    assert holds(found, wanted, ("inventories",))
+    assert not holds(found, ProviderState({"VCPU": Inventory(8, allocation_ratio=1234667)}), ("inventories",))
