@@ -8,6 +8,7 @@ from itertools import cycle, islice
 from typing import Any
 
 import os_resource_classes
+import os_traits
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -21,7 +22,11 @@ FIRST_CUSTOM_CLASS_ID = 10000
 
 
 def fill(url: str, cloud: Cloud) -> None:
-    """Store all that a cloud has in a database that has the tables, and perhaps the standard names."""
+    """Store all that a cloud has, and the standard names, in a database that has the tables.
+
+    A server that starts has no names to store then: two workers of openstack-placement that store them at a
+    time on SQLite may end each other.
+    """
     engine = sa.create_engine(url)
     try:
         with engine.begin() as connection:
@@ -49,7 +54,8 @@ class _Filling:
         """Store what is referred to before what refers to it."""
         nodes = {id(provider.node): provider.node for provider in self._providers}.values()
         self._class_ids = self._name_classes({name for node in nodes for name in node.totals})
-        self._trait_ids = self._name(tables.traits, "name", {name for node in nodes for name in node.traits})
+        traits = {name for node in nodes for name in node.traits} | set(os_traits.get_traits())
+        self._trait_ids = self._name(tables.traits, "name", traits)
         uuids = {uuid for provider in self._providers for uuid in provider.aggregates}
         self._aggregate_ids = self._name(tables.placement_aggregates, "uuid", uuids)
         self._insert(tables.resource_providers, map(self._row, self._providers))
@@ -73,8 +79,7 @@ class _Filling:
     def _name_classes(self, names: set[str]) -> dict[str, int]:
         standards = {name: id_ for id_, name in enumerate(os_resource_classes.STANDARDS)}
         customs = enumerate(sorted(names - standards.keys()), FIRST_CUSTOM_CLASS_ID)
-        ids = {name: standards[name] for name in names & standards.keys()}
-        ids |= {name: id_ for id_, name in customs}
+        ids = standards | {name: id_ for id_, name in customs}
         present = set(self._connection.scalars(sa.select(tables.resource_classes.c.id)))
         dialects.of(self._connection).accept_id_zero(self._connection)
         rows = ({"id": id_, "name": name} for name, id_ in ids.items() if id_ not in present)

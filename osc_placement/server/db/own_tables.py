@@ -22,18 +22,12 @@ writers = sa.Table(
 )
 
 #: a row per provider that two nodes of a Galera cluster both write if they change its tree, or its aggregates
-#: without its generation, at the same time; see `writers.collide`. Servers of releases without `writers`
-#: count all their changes here, with the time of each in ``changed_at``, which this release does not write.
-provider_revisions = sa.Table(
-    "oscp_provider_revisions",
+#: without its generation, at the same time; see `writers.collide`
+collisions = sa.Table(
+    "oscp_collisions",
     metadata,
     sa.Column("provider_id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("revision", sa.BigInteger, nullable=False),
-    sa.Column("generation_moves", sa.BigInteger, nullable=False),
-    sa.Column("consumers", sa.BigInteger, nullable=False),
-    sa.Column("changed_at", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column("contents_at", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Index("oscp_provider_revisions_changed_at", "changed_at"),
+    sa.Column("count", sa.BigInteger, nullable=False),
 )
 
 #: one row with a random number, stored when the table is created: a database that is dropped and created

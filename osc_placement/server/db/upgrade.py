@@ -3,8 +3,8 @@
 
 The revisions have the ids of openstack-placement's, so that either server can use a database that the other
 made. An empty database gets the newest schema in one step, as it would have after all revisions.
-Tables of our own (prefix ``oscp_``) are a `History` beside openstack-placement's, with a directory and a
-version table of their own.
+Tables of our own (prefix ``oscp_``) are a `History` beside openstack-placement's, with a version table of
+their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from osc_placement.server import errors
 from osc_placement.server.db import dialects, driver_errors, own_tables, tables
 from osc_placement.server.db.driver_errors import Kind
 from osc_placement.server.db.names import FIRST_CUSTOM_CLASS_ID
-from osc_placement.server.db.own_tables import database_identity, provider_revisions, writers
+from osc_placement.server.db.own_tables import database_identity, writers
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -39,9 +39,8 @@ class SchemaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A sequence of revisions: the directory of their scripts, and the table that records the current one."""
+    """A sequence of revisions, and the table that records the current one."""
 
-    directory: str
     #: the ids of the revisions, oldest first
     revisions: tuple[str, ...]
     #: the tables at the newest revision
@@ -61,7 +60,6 @@ def _describe_version_table(name: str) -> sa.Table:
 
 
 PLACEMENT: Final = History(
-    directory="migrations",
     revisions=("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0"),
     metadata=tables.metadata,
     versions=_describe_version_table("alembic_version"),
@@ -70,8 +68,7 @@ HEAD: Final = PLACEMENT.head
 
 #: tables of our own, which openstack-placement does not see
 OWN: Final = History(
-    directory="own_migrations",
-    revisions=("a1c0f4d2e6b8", "c7d2e9a4b015", "e3f8b1c7d926", "f4c9d2a7e018"),
+    revisions=("d81f5b7a9c23",),
     metadata=own_tables.metadata,
     versions=_describe_version_table("oscp_alembic_version"),
 )
@@ -185,28 +182,24 @@ def _is_complete(connection: Connection) -> bool:
     """
     current = _read_version(connection, OWN)
     if current not in (None, *OWN.revisions):
-        raise SchemaError(f"the tables of our own are at version {current}, which is newer than {OWN.head}")
+        raise SchemaError(
+            f"the tables of our own are at version {current}, not at {OWN.head}: another release made them; "
+            "if no server of it uses this database any more, drop the tables whose names begin with oscp_"
+        )
     if current != OWN.head or not OWN.metadata.tables.keys() <= set(sa.inspect(connection).get_table_names()):
         return False
     return connection.scalar(sa.select(database_identity.c.identity).limit(1)) is not None
 
 
 def _complete(connection: Connection) -> None:
-    """Create or upgrade the tables of our own as far as that is not done."""
+    """Create the tables of our own as far as that is not done."""
     if _is_complete(connection):
         # another process did it meanwhile
         return
-    current = _read_version(connection, OWN)
-    if current in OWN.revisions[:-1] and sa.inspect(connection).has_table(provider_revisions.name):
-        _run(connection, "upgrade", "head", OWN)
-    elif current is not None:
+    if _read_version(connection, OWN) is not None:
         # they were dropped by hand, but not the record of their version
         connection.execute(sa.delete(OWN.versions))
-        current = None
-    if current is None:
-        _create(connection, OWN)
-    else:
-        OWN.metadata.create_all(connection)
+    _create(connection, OWN)
     if connection.scalar(sa.select(sa.func.count()).select_from(database_identity)) == 0:
         connection.execute(sa.insert(database_identity).values(identity=secrets.randbits(62)))
 
@@ -276,15 +269,15 @@ def _create(connection: Connection, history: History) -> None:
     connection.execute(sa.insert(history.versions).values(version_num=history.head))
 
 
-def _run(connection: Connection, command: str, revision: str, history: History = PLACEMENT) -> None:
+def _run(connection: Connection, command: str, revision: str) -> None:
     # imported late: it takes a tenth of a second, and most starts have nothing to upgrade
     import alembic.command
     from alembic.config import Config
     from alembic.util import CommandError
 
     # without an ini file, which could be lost or inconsistent
-    config = Config(attributes={"connection": connection, "history": history})
-    scripts = str(Path(__file__).with_name(history.directory))
+    config = Config(attributes={"connection": connection, "history": PLACEMENT})
+    scripts = str(Path(__file__).with_name("migrations"))
     # ConfigParser reads the value and would interpolate %
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     try:

@@ -50,7 +50,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import MAX_AMOUNT
 from osc_placement.server.db.dialects.base import PORTION
-from osc_placement.server.db.own_tables import provider_revisions, writers
+from osc_placement.server.db.own_tables import collisions, writers
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -174,10 +174,8 @@ def collide(conn: Connection, ids: Collection[int]) -> None:
     recording: Recording | None = conn.get_execution_options().get(RECORDING)
     if not ids or recording is None:
         return
-    rows = [
-        {"provider_id": id_, "revision": 1, "generation_moves": 0, "consumers": 0} for id_ in sorted(set(ids))
-    ]
-    conn.execute(recording.dialect.upsert(provider_revisions, "revision"), rows)
+    rows = [{"provider_id": id_, "count": 1} for id_ in sorted(set(ids))]
+    conn.execute(recording.dialect.upsert(collisions, "count"), rows)
 
 
 _columns = writers.c

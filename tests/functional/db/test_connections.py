@@ -19,6 +19,7 @@ from osc_placement.server.db.claim_queue import ClaimQueue
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.engine import Database
 from osc_placement.server.snapshot.current import Current
+from tests.waiting import wait_until
 
 #: what lists the connections to a database but for one's own, and what ends one of them
 ENDING = {
@@ -38,11 +39,15 @@ def end_connections(backend, database):
     """A function that ends all connections to the database; a file has none."""
 
     def end():
-        engine = sa.create_engine(database.url, poolclass=sa.pool.NullPool)
+        # PostgreSQL reads the list once in a transaction
+        engine = sa.create_engine(database.url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
         listing, ending = ENDING[backend]
-        with engine.begin() as connection:
-            for id_ in connection.exec_driver_sql(listing).scalars().all():
+        with engine.connect() as connection:
+            ended = connection.exec_driver_sql(listing).scalars().all()
+            for id_ in ended:
                 connection.exec_driver_sql(ending.format(id_))
+            # both databases only ask a connection to end
+            wait_until(lambda: not {*ended}.intersection(connection.exec_driver_sql(listing).scalars()))
 
     return end
 
