@@ -81,6 +81,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_serve(commands)
+    _add_demo(commands)
     _add_shadow(commands)
     actions = _add_group(commands, "db", "look after the database")
     for name, text in (
@@ -177,6 +178,25 @@ def _add_serve(commands: Subparsers) -> None:
     parser.add_argument("--log-requests", action="store_true", help="log a line per request on stderr")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log on stderr what the server does, and its processes"
+    )
+
+
+def _add_demo(commands: Subparsers) -> None:
+    parser = _add(
+        commands,
+        "demo",
+        _demo,
+        "Serve an example cloud of 200 hosts while a shell runs. The server has a free port on loopback and "
+        "a temporary directory, and the shell has no other cloud. When the shell ends, the server is stopped "
+        "and all its data removed.",
+    )
+    parser.usage = "placement-server demo [-h] [-- COMMAND ...]"
+    parser.add_argument(
+        "command",
+        metavar="COMMAND",
+        nargs=argparse.REMAINDER,
+        help="run this command with its arguments instead of a shell, and exit with its status (default: "
+        "$SHELL, or /bin/sh)",
     )
 
 
@@ -396,6 +416,12 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
+def _demo(options: argparse.Namespace) -> int:
+    from osc_placement.server.process.demo import demo
+
+    return demo(options.command[options.command[:1] == ["--"] :])
+
+
 def _shadow(options: argparse.Namespace) -> int:
     from osc_placement.server.process.opening import CannotRun
     from osc_placement.server.shadow import run
@@ -480,3 +506,7 @@ def _print_sample(options: argparse.Namespace) -> int:
     logging.disable(logging.WARNING)
     policy_generator.generate_sample(["--namespace", NAMESPACE], conf=cfg.ConfigOpts())
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

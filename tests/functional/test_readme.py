@@ -2,6 +2,7 @@
 """The transcripts of README.rst and of the manual: their commands, run in order, print what is written."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import re
@@ -9,10 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
 from tests.functional import forking
+from tests.functional.commands.pty_run import WholeTerminal
 from tests.transcripts import DOCUMENTS, MANUAL, README, ROOT, read_steps
 
 #: lines of a transcript that stand for any number of lines
@@ -29,8 +32,13 @@ KEEP_VARIABLES = '\nstatus=$?\nset +o xtrace\nexport -p >"$VARIABLES"\nexit $sta
 PROGRAMS = ("openstack", "placement-server")
 #: what a command says every few seconds of its way to the end, on a machine where that takes so long
 PROGRESS = re.compile(r"^\w+: \d+( of \d+)?, [\d.]+ a second.*\n", re.MULTILINE)
+#: what it says on a terminal if it takes longer than half a second
+CONTROL = re.compile(r"^Run \S+; to control it \(.*\):\s+echo pause > .*\n", re.MULTILINE)
+PROMPT = "$ "
+QUESTION = "[y/N] "
 
 
+REHEARSAL = "doc/source/cli/rehearsal.rst"
 STEPS = {document: read_steps((ROOT / document).read_text()) for document in DOCUMENTS}
 
 
@@ -114,12 +122,14 @@ def assert_matches(step, actual):
     assert re.fullmatch(pattern, actual), f"{step.command}\nwritten is:\n{step.output}\nit prints:\n{actual}"
 
 
-def test_readme_has_100_lines_and_shows_tree_ratio_and_undo():
-    """A tree of the example cloud, and a batch that is undone."""
-    assert len((ROOT / README).read_text().splitlines()) <= 100
-    commands = [step.command for step in STEPS[README]]
-    for word in (" tree ", " batch ratio set ", " batch run undo "):
-        assert any(word in command for command in commands)
+def test_readme_is_short_and_its_links_lead_somewhere():
+    """At most 450 words, with one session; and files that there are."""
+    text = (ROOT / README).read_text()
+    assert len(text.split()) <= 450
+    assert text.count(".. code-block:: console") == 1
+    links = re.findall(r"<([^<>\s]+)>`__", text)
+    assert len(links) == text.count("`__")
+    assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
 def assert_steps_match(shell, steps):
@@ -135,16 +145,56 @@ def read_lines(text):
     return [re.sub(" +#.*", "", line.strip()) for block in blocks for line in block.splitlines() if line]
 
 
-def test_commands_of_the_readme_print_what_it_shows(make_shell):
-    """As people start them; then they go on in the same shell with a cloud of their own, and copy that."""
+class Window:
+    """Starts a shell that controls its terminal, as the window of a terminal emulator does."""
+
+    def __init__(self, shell):
+        self._settings = shell.settings()
+
+    def start(self, *, endpoint, environment, **streams):
+        """Begin the shell."""
+        env = {**self._settings["env"], **dict(environment)}
+        del env["COLUMNS"]
+        return subprocess.Popen(
+            ["/bin/sh", "-i"],
+            **{**self._settings, **streams, "env": env},
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+
+def test_session_of_the_readme_is_what_a_terminal_shows(make_shell, tmp_path):
+    """Typed into a shell on a terminal of 80 columns, from the first prompt to the last; nothing is left."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    # this TERM leaves colours out
+    variables = {"TERM": "dumb", "PS1": PROMPT, "SHELL": "/bin/sh", "TMPDIR": str(temporary)}
+    terminal = WholeTerminal(Window(make_shell()), columns=80, environment=variables)
+    place = terminal.read_until(PROMPT)
+    for step in STEPS[README]:
+        terminal.write(f"{step.command}\n")
+        begun = terminal.read_until(f"{step.command}\n", place)
+        for answer in re.findall(rf"{re.escape(QUESTION)}(.*)", step.output):
+            terminal.read_until(QUESTION, begun)
+            terminal.write(f"{answer}\n")
+        place = terminal.read_until(f"\n{PROMPT}", begun - 1)
+        assert_matches(step, CONTROL.sub("", terminal.shown[begun : place - len(PROMPT)]))
+    assert list(temporary.iterdir()) == []
+    terminal.write("exit\n")
+    terminal.finish()
+
+
+def test_cloud_of_ones_own_is_copied_as_the_manual_says(make_shell):
+    """With a cloud that is in the usual place, and another directory for the copy."""
     shell = make_shell()
-    assert_steps_match(shell, STEPS[README])
+    cloud, *_ = STEPS[REHEARSAL]
+    shell.run(cloud.command)
+    shell.run("OS_CLOUD=placement openstack resource provider apply -f examples/cloud.yaml --yes")
     own = shell.directory / ".config" / "openstack"
     own.mkdir(parents=True)
-    clouds = (shell.directory / "clouds.yaml").read_text()
-    (own / "clouds.yaml").write_text(clouds.replace(" placement:", " production:"))
-    lines = read_lines((ROOT / README).read_text())
-    said = [shell.run(line) for line in lines[lines.index("mkdir rehearsal && cd rehearsal") :]]
+    clouds = shell.directory / "clouds.yaml"
+    (own / "clouds.yaml").write_text(clouds.read_text().replace(" placement:", " production:"))
+    clouds.unlink()
+    said = [shell.run(line) for line in read_lines((ROOT / REHEARSAL).read_text())]
     assert "resource providers: 401 created\n" in said[-1]
 
 
@@ -157,7 +207,7 @@ def test_commands_of_the_manual_print_what_it_shows(make_shell, document):
 def test_rehearsal_changes_only_the_copy():
     """What is tried, and what takes all of it back, is for the second server."""
     cloud, tried = None, []
-    for step in STEPS["doc/source/cli/rehearsal.rst"]:
+    for step in STEPS[REHEARSAL]:
         cloud = step.command.partition("export OS_CLOUD=")[2] or cloud
         if re.search("trait add|provider create|apply -f production.yaml", step.command):
             tried.append(cloud)

@@ -21,10 +21,9 @@ import requests
 from tests import databases
 from tests.functional import forking, servers
 from tests.functional.server.test_tls import find_fingerprint, get_fingerprint, write_certificate
+from tests.waiting import wait_until
 
 HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
-#: seconds within which a comparison has come to a result
-PATIENCE = 30
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -128,15 +127,6 @@ def read_counts(port):
     return requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
 
 
-def wait_for(condition):
-    """Wait until a condition holds, and return what it gave."""
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
-
-
 def find_free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -155,10 +145,10 @@ def compared(tmp_path, url, database, *arguments, conf=None):
             requests.get(question, headers=HEADERS, timeout=10)
             return 'result="' in read_counts(port)
 
-        wait_for(is_running)
+        wait_until(is_running)
 
         def wait(text):
-            return wait_for(lambda: text in read_counts(port))
+            return wait_until(lambda: text in read_counts(port))
 
         yield shadow, wait
 
@@ -399,7 +389,7 @@ def test_clients_are_served_with_tls_and_a_renewed_certificate(tmp_path, databas
         new, new_key = write_certificate(tmp_path, "new")
         key.write_bytes(new_key.read_bytes())
         certificate.write_bytes(new.read_bytes())
-        wait_for(lambda: get_fingerprint(shadow) == find_fingerprint(new))
+        wait_until(lambda: get_fingerprint(shadow) == find_fingerprint(new))
         assert requests.get(f"{shadow.url}/traits", headers=HEADERS, verify=new, timeout=30).ok
         read_report(shadow)
 
@@ -427,13 +417,13 @@ def test_another_database_is_noticed_and_said_once(tmp_path, database):
         upstream(respond_json({"resource_providers": [provider]})) as server,
         shadowing(tmp_path, server.url, database) as shadow,
     ):
-        wait_for(lambda: find_comparing(shadow))
+        wait_until(lambda: find_comparing(shadow))
 
         def is_said():
             requests.get(f"{shadow.url}/traits", headers=HEADERS, timeout=10)
             return "another database than upstream" in shadow.log.read_text()
 
-        wait_for(is_said)
+        wait_until(is_said)
         for _ in range(10):
             requests.get(f"{shadow.url}/traits", headers=HEADERS, timeout=10)
         time.sleep(0.5)
@@ -456,9 +446,9 @@ def test_clients_do_not_notice_that_our_database_cannot_be_reached(tmp_path):
             assert answer.json() == {"traits": []}
             return "Our side answers 503" in shadow.log.read_text()
 
-        wait_for(is_said)
+        wait_until(is_said)
         # the request is counted after the line
-        wait_for(lambda: "our side is not ready" in read_report(shadow)["skipped"])
+        wait_until(lambda: "our side is not ready" in read_report(shadow)["skipped"])
         report = read_report(shadow)
         assert "secret-word" not in shadow.log.read_text() + shadow.report.read_text()
     assert report["different"] == 0
@@ -490,7 +480,7 @@ def test_clients_do_not_notice_that_our_side_is_killed_or_stopped(tmp_path, data
             killed = set()
             for sent in (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL, signal.SIGSTOP):
                 # its threads are started by what they compare
-                process = wait_for(
+                process = wait_until(
                     lambda: [
                         one
                         for one in find_comparing(shadow)
@@ -499,7 +489,7 @@ def test_clients_do_not_notice_that_our_side_is_killed_or_stopped(tmp_path, data
                 )[0]
                 killed.add(process)
                 os.kill(process, sent)
-            wait_for(lambda: [one for one in find_comparing(shadow) if one not in killed])
+            wait_until(lambda: [one for one in find_comparing(shadow) if one not in killed])
         finally:
             ended.set()
             asking.join()
