@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from osc_placement.api.retry import is_conflict, is_permanent, retry
 from osc_placement.batch.facets import Facet, ProviderState, holds
-from osc_placement.batch.holdings import Overtaken, is_half_written, is_overtaken, is_written
-from osc_placement.batch.merge import rebase
-from osc_placement.batch.plan import Change, Edit, Outcome, Result, Subject, plan_change, settle_name
+from osc_placement.batch.holdings import Overtaken, is_overtaken
+from osc_placement.batch.merge import rebase, settle
+from osc_placement.batch.plan import Change, Edit, Outcome, Result, Subject, plan_change
 from osc_placement.batch.repeat import Replace
 from osc_placement.batch.reselect import NotSelected
 from osc_placement.batch.select import read_state
@@ -64,7 +64,7 @@ def run_change(
         if number > 1 or (progress.refusal is None and not stop.is_set() and progress.is_stale(client)):
             progress.is_writing = False
             subject, now = read_state(client, progress.change.subject, edit.facets)
-            now = settle_name(now, subject, progress.change.before.identity)
+            now = settle(progress.change, now)
             duplicate, progress.duplicate = progress.duplicate, None
             if duplicate and now.identity != progress.change.after.identity:
                 raise duplicate
@@ -163,13 +163,10 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
 
     A difference in a facet that is known to be ``written`` comes from somebody else, any other from the run.
     """
-    now = again.before
-    if is_half_written(change, now):
-        return replace(change, subject=again.subject)
-    found_written = {
-        facet for facet in change.facets if len(change.facets) > 1 and is_written(change, facet, now)
-    }
-    return rebase(change, again, {*written, *found_written})
+    images = [each.known for each in (change.after, *change.halves)]
+    found = again.before.known.items() if len(change.facets) > 1 else ()
+    found_written = {facet for facet, value in found if any(value == image.get(facet) for image in images)}
+    return rebase(change, again, {*written, *found_written.intersection(change.facets)})
 
 
 def is_overtaken_for(edit: Edit, change: Change, subject: Subject, now: ProviderState) -> bool:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from osc_placement.batch.facets import ALL_FACETS, HANDLERS, Facet, ProviderState
-from osc_placement.batch.plan import Change, Kind, name_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,32 +89,3 @@ def describe_difference(
         [each.before.removeprefix("-") for each in found if each.before],
         [each.after.removeprefix("+") for each in found if each.after],
     )
-
-
-def count_differences(
-    changes: Iterable[Change], names: Mapping[str, str] | None = None
-) -> list[tuple[int, str]]:
-    """Return how many of the changes make each difference, the most frequent first.
-
-    What is created or deleted counts by its kind, without its name; allocations count by their resource
-    class. ``names`` has those of aggregates and providers, by UUID.
-    """
-    wholes: Counter[tuple[Kind, str]] = Counter()
-    counts: Counter[str] = Counter()
-    for change in changes:
-        is_whole = change.verb != "updated"
-        if is_whole:
-            wholes[change.kind, change.verb] += 1
-        texts = set()
-        for each in list_differences(change.before, change.after, names):
-            if each.facet == "identity" and is_whole:
-                continue
-            if each.facet == "allocations":
-                sign = "+" if each.old is None else "-" if each.new is None else "other "
-                texts.add(f"{sign}allocations of {each.name.rpartition(':')[2]}")
-            else:
-                texts.add(str(each))
-        counts.update(texts)
-    for (kind, verb), number in wholes.items():
-        counts[f"{name_kind(kind, number)} {verb}"] = number
-    return sorted(((number, text) for text, number in counts.items()), key=lambda each: (-each[0], each[1]))

@@ -14,52 +14,46 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY, map_many
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.retry import is_permanent
-from osc_placement.batch.advice import check_planned_again
 from osc_placement.batch.attempt import leave, run_change
 from osc_placement.batch.facets import holds, read_identity
 from osc_placement.batch.gate import Gate
+from osc_placement.batch.guards import guard_again
 from osc_placement.batch.merge import merge
-from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, temporary_name
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, temporary_name
 from osc_placement.batch.recorder import NoRecorder, Recorder
 from osc_placement.batch.repeat import Repeat, Replace
 from osc_placement.batch.reselect import Reselection
-from osc_placement.batch.reshape import ReshapePlan
-from osc_placement.batch.reshape_run import ReshapeTransaction, Task
+from osc_placement.batch.reshape_run import ReshapeTransaction
 from osc_placement.batch.select import read_state
-from osc_placement.batch.stages import (
-    find_names_in_the_way,
-    find_stages,
-    find_temporary_inventories,
-    find_widened,
-)
+from osc_placement.batch.stages import Write, choose_canaries, note_halves, schedule
 from osc_placement.batch.transaction import (
     NotKnown,
     ProvidersTransaction,
-    Write,
+    Send,
+    Transaction,
     check_atomic,
     commit,
     put_back,
 )
 from osc_placement.batch.writers.bulk import ProvidersWriter, read_refusals
 from osc_placement.batch.writers.consumers import ConsumersWriter, are_consumers, consumer_after, group_steps
-from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.errors import (
     ANSWER_LOST,
-    Forbidden,
     NotFound,
     OutcomeUnknown,
     OverLimit,
     PlacementError,
-    Unconfirmed,
     is_outcome_unknown,
 )
 from osc_placement.model import Provider
+from osc_placement.terminal.lines import count_providers
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
@@ -135,28 +129,15 @@ def execute_plan(
     writes up or stops them. The first ``canary`` changes are made and read back before the others; both go in
     bulk requests where the server takes these.
     """
-    run = _Run(client, plan, recorder, gate, stop, concurrency, on_outcome)
+    run = _Run(client, note_halves(plan), recorder, gate, stop, concurrency, on_outcome)
     require_versions(client, plan)
-    change, steps = run.change, plan.steps
-    if plan.is_staged:
-        steps = tuple(step for stage in find_stages(plan.steps) for step in stage)
-        change = run.change_in_stages
-    elif any(isinstance(step.subject, Consumer) for step in plan.changes):
-        client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
-    is_changed = {step.uuid for step in plan.changes}
-    # one that is changed twice is not as planned before the others are
-    able = [step for step in steps if step.uuid in is_changed and step.uuid not in run.temporary]
-    first = {step.uuid for step in able[:canary]}
-    outcomes = change([step for step in steps if step.uuid in first])
-    if first:
-        outcomes = run.verify(outcomes)
-    ended = {outcome.change.uuid for outcome in outcomes}
-    rest = [step for step in steps if step.uuid not in ended]
-    return run.report(run.give_names_back(outcomes + change(rest)))
+    return run.report(run.give_names_back(run.change(canary)))
 
 
 def require_versions(client: PlacementClient, plan: Plan) -> None:
-    """Raise VersionTooLow unless the version in use can write all that a staged plan changes."""
+    """Raise VersionTooLow unless the version in use can write all that a plan changes."""
+    if not plan.is_staged and any(isinstance(step.subject, Consumer) for step in plan.changes):
+        client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
     for step in plan.changes if plan.is_staged else ():
         if isinstance(step.subject, Consumer):
             if step.after.allocations and not consumer_after(step, None).is_untyped:
@@ -188,42 +169,21 @@ def execute_atomically(
 
 
 def execute_reshape(
-    client: PlacementClient,
-    task: Task,
-    recorder: Recorder | None = None,
-    on_write: Callable[[], None] = lambda: None,
-) -> tuple[ReshapePlan, Report]:
-    """Carry a reshape out; return the plan that was, and an outcome for each provider and consumer.
-
-    ``on_write`` is called before a request that may write.
-    """
-    recorder = recorder or NoRecorder()
-    transaction, plan = ReshapeTransaction(client, task, on_write), task.steps
+    client: PlacementClient, transaction: ReshapeTransaction, plan: Plan, recorder: Recorder | None = None
+) -> Report:
+    """Carry a reshape out; the report has an outcome for each provider and consumer."""
     run = _Run(client, plan, recorder)
-    error: Exception | None = None
-    rejected = False
     try:
-        commit(transaction, recorder, run.gate.stop)
-    except Exception as failure:  # the report tells of it
-        rejected = is_permanent(failure)
-        is_refused = isinstance(failure, Forbidden) and not isinstance(failure, Unconfirmed)
-        error = MayNotReshape(failure) if is_refused else failure  # type: ignore[arg-type]
+        outcomes = run.commit(transaction, {})
+    except Exception as error:  # the report tells of it
+        rejected = is_permanent(error)
         run.halted = describe_failure(error)
-    outcomes = [
-        Outcome(
-            change,
-            Result.FAILED if error else Result.APPLIED,
-            1,
-            error=error,
-            untouched=rejected,
-            rejected=rejected,
-        )
-        if change.facets
-        else Outcome(change, Result.UNCHANGED)
-        for change in transaction.changes
-    ]
-    report = run.report(run.end_together(outcomes), replace(plan, steps=tuple(transaction.changes)))
-    return transaction.plan, report
+        failed = Outcome(plan.steps[0], Result.FAILED, 1, error=error, untouched=rejected, rejected=rejected)
+        outcomes = [
+            replace(failed, change=change) if change.facets else Outcome(change, Result.UNCHANGED)
+            for change in transaction.changes
+        ]
+    return run.report(run.end_together(outcomes), replace(plan, steps=tuple(transaction.changes)))
 
 
 def describe_failure(error: Exception) -> str:
@@ -231,6 +191,17 @@ def describe_failure(error: Exception) -> str:
     if is_outcome_unknown(error):
         return str(OutcomeUnknown(error))
     return str(error) if isinstance(error, NotKnown) else f"nothing was changed: {error}"
+
+
+class _Begun(NamedTuple):
+    """A change of which the first of two writes was made.
+
+    :ivar change: as it is recorded now
+    :ivar rest: what is left of the creation of a provider; None: the change is made whole
+    """
+
+    change: Change
+    rest: Change | None
 
 
 class _Run:
@@ -259,20 +230,14 @@ class _Run:
         self._concurrency = concurrency
         self._on_outcome = on_outcome
         self._reselection = Reselection(client, plan.selection)
+        #: judges changes that were planned again
+        self._guard = partial(guard_again, client, plan, concurrency=concurrency)
         #: of the changes that have an outcome
         self._ended: set[str] = set()
         #: by UUID, the changes of providers that were given a temporary name
         self._set_aside: dict[str, Change] = {}
-        #: of the providers that were given new inventories beside those that they lose
-        self._widened: set[str] = set()
-        #: by UUID, the changes of these that others were faster with, as they are recorded now
-        self._replanned: dict[str, Change] = {}
-        #: by UUID, the inventories of providers that are created with less capacity than is allocated
-        self.temporary = find_temporary_inventories((*plan.done, *plan.changes)) if plan.is_staged else {}
-        #: by UUID, the changes that give those of them that are there the inventories that were planned
-        self._narrowing: dict[str, Change] = {}
-        #: the changes of these as they are recorded
-        self._created: dict[str, Change] = {}
+        #: by UUID, the other changes of which the first of two writes was made
+        self._begun: dict[str, _Begun] = {}
 
     # outcomes
 
@@ -303,10 +268,9 @@ class _Run:
         `give_names_back` records it once more if that is true in the end.
         """
         uuid = outcome.change.uuid
-        if uuid in self._created:
-            outcome = replace(outcome, change=self._created[uuid])
-        if uuid in self._widened:
-            outcome = replace(outcome, untouched=False)
+        if begun := self._begun.get(uuid):
+            change = begun.change if begun.rest else outcome.change
+            outcome = replace(outcome, change=change, untouched=False)
         self._ended.add(uuid)
         self._record(replace(outcome, untouched=False) if uuid in self._set_aside else outcome)
         if outcome.result is Result.FAILED and outcome.attempts:
@@ -321,7 +285,97 @@ class _Run:
 
     # changes that are made each by itself
 
-    def change(self, steps: Sequence[Change]) -> list[Outcome]:
+    def change(self, canary: int) -> list[Outcome]:
+        """Make the changes of the plan; first so many of those that are written once, which are read back."""
+        stages = schedule(self._plan)
+        if not canary:
+            return self._change_in_stages(stages)
+        chosen = choose_canaries(self._plan, stages)[:canary]
+        canaries = self.verify(self._change_in_stages(schedule(self._plan, chosen)))
+        return canaries + self._change_in_stages(stages)
+
+    def _change_in_stages(self, stages: Sequence[Sequence[Write]]) -> list[Outcome]:
+        """Make those writes of stages that were not made, none after a stage in which something failed.
+
+        What the plan refuses stops nothing: what depends on it was refused too, or the server refuses it.
+        """
+        outcomes: list[Outcome] = []
+        for stage in stages:
+            refused = self._plan.refused
+            if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
+                self.gate.halt("stopped because what is left depends on what failed")
+            writes = [write for write in stage if write.step.uuid not in self._ended]
+            first = [write for write in writes if write.half is not None]
+            outcomes += map_many(self._begin, first, threads=self._concurrency, on_result=self._on_outcome)
+            outcomes += self._change(
+                [
+                    begun.rest or begun.change if (begun := self._begun.get(write.step.uuid)) else write.step
+                    for write in writes
+                    if write.half is None and write.step.uuid not in self._ended
+                ]
+            )
+        return outcomes
+
+    def _begin(self, write: Write) -> Iterator[Outcome]:
+        """Make the first of two writes of a change; yield its outcome if that failed.
+
+        If the run ends before the second, a resume and an undo find that it was made, see `merge.settle`.
+        What others set before it is recorded, as an undo gives it back.
+        """
+        step = write.step
+        if (write.is_name and step.uuid in self._set_aside) or self.gate.wait():
+            return
+        # one that is planned again may find the provider there
+        is_new = step.is_new
+
+        def plan_again(again: Change) -> None:
+            nonlocal step
+            if is_new:
+                # a late request of a run that died may have made the second write
+                before = merge(step.back, again.before).target if self._plan.goes_on else again.before
+                step = Change(
+                    again.subject,
+                    replace(again.before, inventories=before.inventories),
+                    replace(again.after, inventories=step.after.inventories),
+                    halves=step.halves,
+                )
+                self._plan_again(step)
+                return
+            found = again.before.known
+            if self._plan.goes_on:  # it may have been written before the run died
+                back = merge(step.back, replace(step.after, **found)).target
+                found = {facet: getattr(back, facet) for facet in found}
+            step = replace(step, before=replace(step.before, **found))
+            self._recorder.plan_again(step)
+
+        edit = (Replace if is_new else Repeat)("", write.change)
+        outcome = run_change(
+            self._client, write.change, edit, self.gate.stop, plan_again, goes_on=self._plan.goes_on
+        )
+        rest = None
+        if write.is_name:
+            self._set_aside |= {} if outcome.untouched else {step.uuid: step}
+        elif is_new and outcome.result in (Result.APPLIED, Result.UNCHANGED):
+            subject, found = outcome.change.subject, outcome.change.after
+            assert isinstance(subject, Provider)
+            if outcome.generation is not None:
+                subject = replace(subject, generation=outcome.generation)
+            rest = Change(subject, found, replace(found, inventories=step.after.inventories))
+        if rest or not (outcome.untouched or write.is_name):
+            self._begun[step.uuid] = _Begun(step, rest)
+        if outcome.result is Result.FAILED:
+            yield self._end(replace(outcome, change=step))
+
+    def _change(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Make changes that do not depend on each other; return an outcome for each."""
+        # no bulk request renames, moves or deletes, or creates names
+        alone = {step.uuid for step in steps if "identity" in step.facets and not step.is_creation}
+        by_itself = ProvidersWriter(self._client, (), None)
+        outcomes = self._change_groups(by_itself, [[step] for step in steps if step.uuid in alone])
+        others = [step for step in steps if step.uuid not in alone]
+        return outcomes + (self._change_in_bulk(others) if others else [])
+
+    def _change_in_bulk(self, steps: Sequence[Change]) -> list[Outcome]:
         """Make changes in groups of the size that the server takes; return an outcome for each."""
         has_generations = self._client.version >= microversion.CONSUMER_GENERATIONS
         if are_consumers(steps) and has_generations:
@@ -332,116 +386,6 @@ class _Run:
             self._reselection.prepare()
         size = writer.size
         return self._change_groups(writer, [steps[i : i + size] for i in range(0, len(steps), size)])
-
-    def change_in_stages(self, steps: Sequence[Change]) -> list[Outcome]:
-        """Make changes in their stages, none of which follows one in which something failed.
-
-        What the plan refuses stops nothing: what depends on it was refused too, or the server refuses it.
-
-        A name that they take may belong to any provider of the plan that was not changed yet, also to one
-        that is none of ``steps``. A step that cannot be planned neither takes a name nor gives one up.
-        """
-        waiting = {step.uuid: step for step in self._plan.changes if step.uuid not in self._ended}
-        takers = [step for step in steps if step.uuid in waiting]
-        outcomes = self._rename(find_names_in_the_way(takers, list(waiting.values())))
-        ended = {outcome.change.uuid for outcome in outcomes}
-        is_tried: set[str] = set()
-        for stage in find_stages([step for step in steps if step.uuid not in ended], self.temporary):
-            if any(isinstance(step.subject, Consumer) and step.after.allocations for step in stage):
-                outcomes += self._widen(waiting)
-            refused = self._plan.refused
-            if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
-                self.gate.halt("stopped because what is left depends on what failed")
-            left = [self._replanned.get(step.uuid, step) for step in stage if step.uuid not in self._ended]
-            roomy = [step for step in left if step.uuid in self.temporary.keys() & waiting.keys() - is_tried]
-            is_tried |= {step.uuid for step in roomy}
-            outcomes += self._create_with_temporary_inventories(roomy)
-            left = [self._narrowing.get(step.uuid, step) for step in left if step not in roomy]
-            # no bulk request renames, moves or deletes, or creates names
-            single = [step for step in left if "identity" in step.facets and not step.is_creation]
-            by_itself = ProvidersWriter(self._client, (), None)
-            outcomes += self._change_groups(by_itself, [[step] for step in single])
-            alone = {step.uuid for step in single}
-            others = [step for step in left if step.uuid not in alone]
-            outcomes += self.change(others)
-        return outcomes
-
-    def _rename(self, steps: Sequence[Change]) -> list[Outcome]:
-        """Give providers a temporary name while others take theirs; return the outcomes of failures."""
-        failed = []
-        for step in steps:
-            if step.uuid in self._set_aside:
-                continue
-            if self.gate.wait():
-                break
-            self._set_aside[step.uuid] = step
-            try:
-                self._client.update_provider(step.uuid, temporary_name(step.uuid))
-            except Exception as error:  # whatever it is, it is about this provider only
-                failed.append(self._end(Outcome(step, Result.FAILED, 1, error=error)))
-        return failed
-
-    def _widen(self, steps: Mapping[str, Change]) -> list[Outcome]:
-        """Give providers inventories beside those that they lose later; return the outcomes of failures.
-
-        A provider gets its outcome when it loses the others. If the run ends before that, it has both. What
-        others set before that write is recorded, as an undo gives it back.
-        """
-
-        def plan_again(again: Change) -> None:
-            step, found = steps[again.uuid], again.before
-            if self._plan.goes_on:  # it may have been written before the run died
-                found = merge(step.back, replace(step.after, inventories=found.inventories)).target
-            step = replace(step, before=replace(step.before, inventories=found.inventories))
-            self._recorder.plan_again(step)
-            self._replanned[step.uuid] = step
-
-        def widen(change: Change) -> Iterator[Outcome]:
-            if change.uuid in self._widened or self.gate.wait():
-                return
-            outcome = run_change(self._client, change, Repeat("", change), self.gate.stop, plan_again)
-            if not outcome.untouched:
-                self._widened.add(change.uuid)
-            if outcome.result is Result.FAILED:
-                yield self._end(replace(outcome, change=steps[change.uuid]))
-
-        changes = find_widened(list(steps.values()))
-        return map_many(widen, changes, threads=self._concurrency, on_result=self._on_outcome)
-
-    def _create_with_temporary_inventories(self, steps: Sequence[Change]) -> list[Outcome]:
-        """Create providers with inventories that admit their consumers; return the outcomes of failures.
-
-        A provider gets its outcome with the inventories that were planned. If the run ends before that, it
-        has the others, which `find_temporary_inventories` finds again for a resume and an undo.
-        """
-
-        def create(step: Change) -> Iterator[Outcome]:
-            created = step
-
-            def plan_again(again: Change) -> None:
-                nonlocal created
-                created = replace(again, after=replace(again.after, inventories=step.after.inventories))
-                self._plan_again(created)
-
-            if self.gate.wait():
-                return
-            roomy = replace(step, after=replace(step.after, inventories=self.temporary[step.uuid]))
-            edit = Replace(self._plan.edit.title, roomy)
-            outcome = run_change(self._client, roomy, edit, self.gate.stop, plan_again)
-            if not outcome.untouched:
-                self._widened.add(step.uuid)
-            if outcome.result is Result.FAILED:
-                yield self._end(replace(outcome, change=created))
-            elif outcome.result is not Result.SKIPPED:
-                subject, found = outcome.change.subject, outcome.change.after
-                assert isinstance(subject, Provider)
-                if outcome.generation is not None:
-                    subject = replace(subject, generation=outcome.generation)
-                planned = replace(found, inventories=step.after.inventories)
-                self._narrowing[step.uuid] = Change(subject, found, planned)
-                self._created[step.uuid] = created
-
-        return map_many(create, steps, threads=self._concurrency, on_result=self._on_outcome)
 
     def give_names_back(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Give providers their names back that have temporary ones and were not changed.
@@ -525,10 +469,10 @@ class _Run:
                 yield self._end(Outcome(step, Result.APPLIED, 1, result))
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
-        is_narrowing = step.uuid in self._narrowing
-        edit = Repeat("", step) if is_narrowing else self._plan.edit_of(step)
+        begun = self._begun.get(step.uuid)
+        edit = Repeat("", step) if begun and begun.rest else self._plan.edit_of(step)
         written = set(self._plan.written.get(step.uuid, ()))
-        written |= {"inventories"} if step.uuid in self._widened else set()
+        written |= {"inventories"} if begun else set()
         return run_change(
             self._client,
             step,
@@ -542,11 +486,13 @@ class _Run:
 
     def _plan_again(self, change: Change) -> None:
         """Check and record a change that replaces the one planned, unless the planned one is to be kept."""
-        if change.uuid in self._created or not self._plan.replaces_intent(change):
+        begun = self._begun.get(change.uuid)
+        if (begun and begun.rest) or not self._plan.replaces_intent(change):
             return
         if change.facets:
             self._reselection.require(change)
-        check_planned_again(self._client, self._plan, change)
+        for error in self._guard([change]).untried.values():
+            raise error
         self._recorder.plan_again(change)
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -578,7 +524,7 @@ class _Run:
 
     # changes that are made all or none
 
-    def change_all_or_none(self, write: Write) -> list[Outcome]:
+    def change_all_or_none(self, write: Send) -> list[Outcome]:
         """Make all changes of the plan in one request, or in parts; put these back if a later one fails."""
         changes = self._plan.changes
         size = max(1, len(changes))
@@ -587,13 +533,15 @@ class _Run:
         while len(done) < len(changes):
             planned = changes[len(done) : len(done) + size]
             part = ProvidersTransaction(
-                self._client, write, self._plan, planned, self._reselection, left, self._concurrency
+                *(self._client, write, self._plan, planned, self._reselection, left),
+                *(self._guard, self._concurrency),
             )
             try:
                 if self.gate.stop.is_set():
                     done = self._abort(write, done, left, size, None)
                 else:
-                    done += self._commit(part)
+                    part.drop_left()
+                    done += self.commit(part, left)
             except OverLimit as error:
                 if size == 1:
                     done = self._abort(write, done, left, size, error)
@@ -604,14 +552,16 @@ class _Run:
         by_uuid = {outcome.change.uuid: outcome for outcome in done}
         return [by_uuid.get(step.uuid) or self._plan.end_untried(step) for step in self._plan.steps]
 
-    def _commit(self, part: ProvidersTransaction) -> list[Outcome]:
-        """Write a part; return the outcomes of its changes."""
-        part.drop_left()
+    def commit(self, part: Transaction, left: Mapping[str, str]) -> list[Outcome]:
+        """Write a part, or all; return the outcomes of its changes.
+
+        :param left: by UUID, why providers are not selected any more
+        """
         attempts, is_read_back = commit(part, self._recorder, self.gate.stop)
         note = _NOTE_LOST if is_read_back else ""
         return [
-            leave(change, part.left[change.uuid])
-            if change.uuid in part.left
+            leave(change, left[change.uuid])
+            if change.uuid in left
             else Outcome(change, Result.APPLIED, attempts, note=note)
             if change.facets
             else Outcome(change, Result.UNCHANGED)
@@ -620,7 +570,7 @@ class _Run:
 
     def _abort(
         self,
-        write: Write,
+        write: Send,
         done: Sequence[Outcome],
         left: Mapping[str, str],
         size: int,

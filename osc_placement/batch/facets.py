@@ -37,6 +37,11 @@ def describe_identity(name: str, parent: str | None = None) -> frozenset[str]:
     return frozenset((f"name={name}", *((f"parent={parent}",) if parent else ())))
 
 
+def describe_owner(project_id: str, user_id: str) -> frozenset[str]:
+    """Return the owner of a consumer."""
+    return frozenset((f"project_id={project_id}", f"user_id={user_id}"))
+
+
 def read_identity(identity: frozenset[str] | None) -> tuple[str | None, str | None]:
     """Return the name and the parent of an identity; None where it has none."""
     values = dict(text.split("=", 1) for text in identity or ())
@@ -235,7 +240,7 @@ class ProviderState:
     """The state of a provider or consumer; None means that a facet was not read.
 
     Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
-    `plan.describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer,
+    `describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer,
     and ``owner`` whose those consumers are that hold nothing yet (see `batch.writers.reshape`).
 
     ``identity`` is made by `describe_identity`, and ABSENT of what does not exist: a run may create, rename,
@@ -251,10 +256,20 @@ class ProviderState:
     consumer_type: frozenset[str] | None = None
     identity: frozenset[str] | None = None
 
+    @property
+    def known(self) -> dict[Facet, Any]:
+        """Return by facet the values that were read, or are to be written."""
+        return {facet: value for facet in ALL_FACETS if (value := getattr(self, facet)) is not None}
+
+    def owned_by(self, project_id: str, user_id: str) -> ProviderState:
+        """Return the state of a consumer with this owner."""
+        return replace(self, owner=describe_owner(project_id, user_id))
+
     def to_json(self, facets: Iterable[Facet] = ALL_FACETS) -> dict[str, Any]:
         """Return those of some facets that are known."""
-        known = {facet: value for facet in facets if (value := getattr(self, facet)) is not None}
-        return {facet: HANDLERS[facet].to_json(value) for facet, value in known.items()}
+        return {
+            facet: HANDLERS[facet].to_json(value) for facet, value in self.known.items() if facet in facets
+        }
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> ProviderState:

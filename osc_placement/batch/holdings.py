@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of what consumers hold: half written with the inventories, or overtaken by others. Pure.
+"""Changes of what consumers hold: room for it in the inventories, and changes overtaken by others. Pure.
 
 Placement refuses allocations of a class that is completely reserved, even in the request that reserves it.
 Such a class is written twice: with enough free capacity for its consumers, and then as planned.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
-    from osc_placement.batch.facets import Facet, ProviderState
+    from osc_placement.batch.facets import ProviderState
     from osc_placement.batch.plan import Change, Subject
     from osc_placement.model import Inventory
 
@@ -51,24 +51,6 @@ def _lower_reserved(inventory: Inventory, used: int) -> Inventory:
     return replace(inventory, reserved=max(0, min(inventory.reserved, left)))
 
 
-def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:
-    """Return whether a facet is as a change writes it, or as its first of two writes leaves it."""
-    found, wanted = getattr(now, facet), getattr(change.after, facet)
-    if facet == "inventories" and change.after.allocations is not None and isinstance(found, Mapping):
-        return found in (wanted, make_room(change.after))
-    return bool(found == wanted)
-
-
-def is_half_written(change: Change, now: ProviderState) -> bool:
-    """Return whether only the first of two writes was done: what is reserved is missing."""
-    return (
-        "allocations" in change.facets
-        and not isinstance(change.subject, Consumer)
-        and now.inventories != change.after.inventories
-        and all(is_written(change, facet, now) for facet in ("inventories", "allocations"))
-    )
-
-
 def is_overtaken(change: Change, subject: Subject, now: ProviderState) -> bool:
     """Return whether allocations or owners are neither as before the change nor as after it.
 
@@ -82,7 +64,7 @@ def is_overtaken(change: Change, subject: Subject, now: ProviderState) -> bool:
     watched = [facet for facet in change.facets if facet in ("allocations", "owner")]
     images = (change.before, change.after)
     known = any(all(getattr(now, facet) == getattr(image, facet) for facet in watched) for image in images)
-    return bool(watched) and not known and not is_half_written(change, now)
+    return bool(watched) and not known
 
 
 def _takes(change: Change) -> bool:

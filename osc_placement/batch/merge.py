@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one merge: what becomes of a change where somebody else changed the same provider meanwhile. Pure.
 
-A change is merged into a state of now cell by cell (see `facets`), for each cell that the change sets:
+A change is merged into a state of now cell by cell (see `facets`), for each cell that the change sets or
+takes away; a cell that is not there, such as a trait, is as good as any other value:
 
 - as it was before the change: it is set
 - as the change leaves it: it is done
-- anything else: somebody else set it since, which is a conflict, and it stays
+- anything else: somebody else set it since, which is a conflict, and it stays as it is
 
 What the change does not set stays as well: a trait that somebody else added meanwhile is neither taken away
 nor a conflict. Allocations are conflicts as a whole, as they are one claim, and the deletion of a provider is
 one where somebody gave it something since.
 
-An undo merges the change taken back (`Change.back`), a resume the change itself, a saved plan is stale where
-a merge has conflicts, and a part of an atomic change is put back by an undo. `rebase` keeps for an undo what
-was there before the run, through all later plans of a change.
+An undo merges the change taken back (`Change.back`) and refuses a provider with conflicts, unless it is
+forced to do the rest; a resume merges the change itself. A saved plan is stale where a merge has conflicts,
+and a part of an atomic change is put back by an undo. `rebase` keeps for an undo what was there before the
+run, through all later plans of a change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.facets import (
@@ -31,10 +33,9 @@ from osc_placement.batch.facets import (
     Facet,
     ProviderState,
     is_same_cell,
+    read_identity,
 )
-
-if TYPE_CHECKING:
-    from osc_placement.batch.plan import Change
+from osc_placement.batch.plan import Change, temporary_name
 
 
 class Merged(NamedTuple):
@@ -111,6 +112,20 @@ def _find_moved_on(
     return {*planned_on, *(change.after.allocations or {})} if is_moved else set()
 
 
+def settle(change: Change, now: ProviderState) -> ProviderState:
+    """Return the state of now as if no run had ended between two writes of a change.
+
+    What a first write leaves becomes what the change is planned on: a temporary name, whichever run gave it,
+    and the halves of the change.
+    """
+    if read_identity(now.identity)[0] == temporary_name(change.uuid):
+        now = replace(now, identity=change.before.identity)
+    for half in change.halves:
+        if all(HANDLERS[facet].is_same(getattr(now, facet), value) for facet, value in half.known.items()):
+            now = replace(now, **{facet: getattr(change.before, facet) for facet in half.known})
+    return now
+
+
 def rebase(change: Change, again: Change, written: Iterable[Facet]) -> Change:
     """Return a later plan of a change with the before-images that an undo of the run needs.
 
@@ -119,6 +134,7 @@ def rebase(change: Change, again: Change, written: Iterable[Facet]) -> Change:
     the provider meanwhile, and an undo has to see them as theirs. A creation stays one whatever they gave it.
     A deletion has written nothing of what differs.
     """
+    again = replace(again, halves=change.halves)
     if change.after.identity == ABSENT:
         return again
     back = merge(change.back, again.before).target

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 # a name of this module's, too: it is what a change may be about
 from osc_placement.api.consumer import Consumer as Consumer
 from osc_placement.batch.facets import (
     ABSENT,
-    ALL_FACETS,
-    FACETS,
     NO_GENERATION,
     Facet,
     ProviderState,
+    describe_identity,
     find_differing,
     read_identity,
 )
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 FOUND_DONE: Final = "was done already"
 #: the reason of a change that undoes a part, and leaves what was set again since
 NEW_STAYS: Final = "changed since; what was set since stays"
-#: the kind of a run that makes the state of a file, in the settings of its journal
+#: the kinds of runs, in the settings of their journals, that are resumed and undone otherwise: of a plan
+#: whose steps depend on each other, such as that of a state file, and of a reshape
 APPLY: Final = "apply"
+RESHAPE: Final = "reshape"
 #: the format of a file with a saved plan
 SAVED: Final = "osc-placement-plan"
 
@@ -44,22 +46,8 @@ EXIT_PARTIAL: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 
-#: the words for what a provider or consumer can lose while it stays
-_PARTS: Final[Mapping[Facet, tuple[str, str]]] = {
-    "inventories": ("inventory", "inventories"),
-    "traits": ("trait", "traits"),
-    "aggregates": ("aggregate", "aggregates"),
-    "allocations": ("allocation", "allocations"),
-}
-
 #: what a change may be about
 Kind = Literal["resource class", "trait", "resource provider", "consumer"]
-PLURALS: Final[Mapping[Kind, str]] = {
-    "resource class": "resource classes",
-    "trait": "traits",
-    "resource provider": "resource providers",
-    "consumer": "consumers",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +71,21 @@ class CustomName:
 Subject = Provider | Consumer | CustomName
 
 
-def settle_name(state: ProviderState, subject: Subject, identity: frozenset[str] | None) -> ProviderState:
-    """Return the state with this identity if a provider has the temporary name of a run that died."""
-    if read_identity(state.identity)[0] == temporary_name(subject.uuid):
-        return replace(state, identity=identity)
-    return state
+def identity_of(subject: Provider | CustomName) -> frozenset[str]:
+    """Return the identity that a provider or name has now."""
+    return describe_identity(subject.name, getattr(subject, "parent_provider_uuid", None))
+
+
+def _nothing_of(subject: Provider | CustomName) -> ProviderState:
+    """Return the state of a provider or name that does not exist."""
+    if isinstance(subject, CustomName):
+        return ProviderState(identity=ABSENT)
+    return ProviderState({}, frozenset(), frozenset(), identity=ABSENT)
 
 
 def temporary_name(uuid: str) -> str:
     """Return the name that a provider has while another one takes its name."""
     return f"renaming-{uuid}"
-
-
-def describe_owner(project_id: str, user_id: str) -> frozenset[str]:
-    """Return the owner of a consumer as states have it."""
-    return frozenset((f"project_id={project_id}", f"user_id={user_id}"))
 
 
 def set_owner(consumer: Consumer, owner: frozenset[str] | None) -> Consumer:
@@ -152,11 +140,18 @@ class Edit(Protocol):
     def decide(self, state: ProviderState) -> Decision:
         """Return the state that this edit makes of a state."""
 
+    def edit_of(self, step: Change) -> Edit:
+        """Return the edit that plans a step of its plan again, which may be this one."""
+
 
 class UncheckedEdit:
-    """The base of edits that fit any providers."""
+    """The base of edits that fit any providers, and plan each of them again as they planned it."""
 
     __slots__ = ()
+
+    def edit_of(self: Edit, step: Change) -> Edit:
+        """Return this edit."""
+        return self
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Do nothing."""
@@ -188,10 +183,29 @@ class EditRefused(PlacementError):
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """The things that a plan may take away; a journal keeps it for the resumes of its run.
+
+    :ivar capacity: a change that leaves less than is allocated is refused ("keep"), made with a warning
+        ("exceed"), or left to the server, which refuses what is in use only ("ignore")
+    :ivar keeps_managed: whether an edit that replaces traits must leave those that nova-compute reports
+    """
+
+    capacity: Literal["keep", "exceed", "ignore"] = "ignore"
+    keeps_managed: bool = False
+
+    @classmethod
+    def for_operator(cls, *, allow_overcommitted: bool = False, drop_managed: bool = False) -> Policy:
+        """Return the policy of commands, which take away only what their options allow."""
+        return cls("exceed" if allow_overcommitted else "keep", not drop_managed)
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """The states of a provider or consumer before and after; if they are equal, ``reason`` says why.
 
-    It ``is_partial`` if it undoes a part, and leaves what was set again since.
+    It ``is_partial`` if it undoes a part, and leaves what was set again since. Where
+    inventories are written twice, ``halves`` has what the first writes leave.
     """
 
     subject: Subject
@@ -199,11 +213,34 @@ class Change:
     after: ProviderState
     reason: str = ""
     is_partial: bool = False
+    halves: tuple[ProviderState, ...] = ()
+
+    @classmethod
+    def creating(cls, subject: Provider | CustomName, reason: str = "", **facets: Any) -> Change:
+        """Return the creation of a provider that gets these facets, or of a name."""
+        if isinstance(subject, Provider):
+            subject = replace(subject, generation=NO_GENERATION)
+        nothing = _nothing_of(subject)
+        return cls(subject, nothing, replace(nothing, identity=identity_of(subject), **facets), reason)
+
+    @classmethod
+    def deleting(cls, subject: Provider | CustomName, state: ProviderState | None = None) -> Change:
+        """Return the deletion of a provider in this state, or of a name."""
+        return cls(
+            subject, replace(state or ProviderState(), identity=identity_of(subject)), _nothing_of(subject)
+        )
+
+    def and_identify(self, name: str, parent: str | None) -> Change:
+        """Return the change of a provider that also gives it this name and parent."""
+        assert isinstance(self.subject, Provider)
+        before = replace(self.before, identity=identity_of(self.subject))
+        after = replace(self.after, identity=describe_identity(name, parent))
+        return replace(self, before=before, after=after)
 
     @property
     def back(self) -> Change:
         """Return the change that takes this one back."""
-        return Change(self.subject, self.after, self.before)
+        return Change(self.subject, self.after, self.before, halves=self.halves)
 
     @property
     def facets(self) -> tuple[Facet, ...]:
@@ -217,7 +254,7 @@ class Change:
         For what is created or deleted, these are all that are known: a deletion takes what others added.
         """
         if "identity" in self.facets and ABSENT in (self.before.identity, self.after.identity):
-            return tuple(facet for facet in ALL_FACETS if getattr(self.after, facet) is not None)
+            return tuple(self.after.known)
         return self.facets
 
     @property
@@ -252,6 +289,11 @@ class Change:
         """Return the UUID of the provider or consumer."""
         return self.subject.uuid
 
+    @property
+    def name_after(self) -> str:
+        """Return the name that the subject has after the change, or had until then."""
+        return read_identity(self.after.identity)[0] or self.subject.name
+
 
 class Gone(PlacementError):
     """A provider was deleted since it was planned."""
@@ -261,21 +303,22 @@ class Gone(PlacementError):
         super().__init__(f"resource provider {name} does not exist any more")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """The changes that an edit makes on the selected providers, in the order of the selection.
 
     ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
-    ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
-    ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
-    again must not leave less than is allocated by then, and with ``keeps_managed`` not drop traits that
-    nova-compute reports. ``selection`` is judged again before a provider is written, if there is one. It
+    ``refused`` why some must not be changed. ``edits`` has, by UUID, what plans steps again instead of
+    `Edit.edit_of`.
+    ``warnings`` is what an expert would say before it is carried out. ``policy`` holds for what is planned
+    again, too. ``objection`` says why nothing of the plan may be written, and is empty if some may.
+    ``selection`` is judged again before a provider is written, if there is one. It
     ``goes_on`` where a run was begun: what somebody else was faster with may be what that run wrote last.
     ``written`` has, by UUID, the facets of which it was found to have written a part. ``is_staged``: the
-    steps depend on each other, and are made in the stages that `batch.stages` finds; ``done`` has the changes
-    that the run made before it was resumed. ``found`` has, by UUID, the refused changes of an undo with what
-    is there now in place of what was expected, and ``later`` the runs that set again what it was to restore,
-    in the order in which they are to be undone, each with how many of these changes it set again.
+    steps depend on each other, and are made in the stages that `batch.stages` finds. ``found`` has, by UUID,
+    the refused changes of an undo with what is there now in place of what was expected, and ``later`` the
+    runs that set again what it was to restore, in the order in which they are to be undone, each with how
+    many of these changes it set again.
     """
 
     edit: Edit
@@ -284,29 +327,36 @@ class Plan:
     refused: Mapping[str, Exception] = field(default_factory=dict)
     edits: Mapping[str, Edit] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    keeps_capacity: bool = False
-    keeps_managed: bool = False
+    policy: Policy = Policy()
+    objection: str = ""
     selection: Selection | None = None
     goes_on: bool = False
     is_staged: bool = False
-    done: tuple[Change, ...] = ()
     written: Mapping[str, Set[Facet]] = field(default_factory=dict)
     found: Mapping[str, Change] = field(default_factory=dict)
     later: tuple[tuple[str, int], ...] = ()
-    #: by UUID, why a step will not be tried; PERF: it is looked up for every step
-    untried: Mapping[str, Exception] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Merge the reasons why steps will not be tried."""
-        object.__setattr__(self, "untried", {**self.unreadable, **self.refused})
+    @cached_property
+    def untried(self) -> Mapping[str, Exception]:
+        """Return, by UUID, why steps will not be tried; PERF: it is looked up for every step."""
+        return {**self.unreadable, **self.refused}
+
+    @cached_property
+    def _by_uuid(self) -> Mapping[str, Change]:
+        return {step.uuid: step for step in self.steps}
+
+    def require_allowed(self) -> None:
+        """Raise PlacementError if nothing of the plan may be written."""
+        if self.objection:
+            raise PlacementError(f"Nothing was changed: {self.objection}")
 
     def show(self, step: Change) -> Change:
         """Return a step as people are shown it, from what is there now."""
         return self.found.get(step.uuid, step)
 
     def edit_of(self, step: Change) -> Edit:
-        """Return the edit that plans a step again after a conflict."""
-        return self.edits.get(step.uuid, self.edit)
+        """Return the edit that plans a step again after a conflict, however often it was since."""
+        return self.edits.get(step.uuid) or self.edit.edit_of(self._by_uuid[step.uuid])
 
     def end_untried(self, step: Change) -> Outcome:
         """Return the outcome of a step that cannot be carried out, or has nothing to change."""
@@ -315,6 +365,10 @@ class Plan:
             return Outcome(step, Result.UNCHANGED)
         refused = step.uuid in self.refused
         return Outcome(step, Result.FAILED, error=error, untouched=not self.goes_on, refused=refused)
+
+    def end(self) -> Report:
+        """Return the report of a plan that has nothing to write."""
+        return Report(self, tuple(map(self.end_untried, self.steps)))
 
     def replaces_intent(self, again: Change) -> bool:
         """Return whether a change that was planned again replaces the one planned.
@@ -343,54 +397,6 @@ class Plan:
     def partial(self) -> int:
         """Return how many changes undo a part and leave what was set again since."""
         return sum(step.is_partial for step in self.changes)
-
-    @property
-    def _is_about_providers(self) -> bool:
-        """Return whether each step changes one provider, so that these can be counted."""
-        return not self.is_staged and all(isinstance(step.subject, Provider) for step in self.steps)
-
-    def count(self, number: int) -> str:
-        """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
-        return count_providers(number) if self._is_about_providers else count_changes(number)
-
-    @property
-    def question(self) -> str:
-        """Return the question by which the plan is confirmed; it counts what is removed and deleted."""
-        verb = "Change" if self._is_about_providers else "Make"
-        removed = count_removed(self.changes)
-        removing = f", removing {removed}" if removed else ""
-        gone = Counter(step.kind for step in self.changes if step.verb == "deleted")
-        deleting = f", deleting {count_things(gone)}" if gone else ""
-        return f"{verb} {self.count(len(self.changes))}{removing}{deleting}?"
-
-    @property
-    def heading(self) -> str:
-        """Return what the plan does, without numbers."""
-        nothing = "" if self.changes or self.untried else "Nothing to do: "
-        return f"{nothing}{self.edit.title}"
-
-    @property
-    def totals(self) -> str:
-        """Return the numbers that follow the heading, without reasons."""
-        return self._join_counts([f"{len(self.unchanged):,} unchanged"] if self.unchanged else [])
-
-    @property
-    def summary(self) -> str:
-        """Return the plan in one line, with the reasons why providers stay as they are."""
-        numbers = Counter(step.reason for step in self.unchanged)
-        # not in the order of the server, which changes as it likes
-        reasons = sorted((-number, reason) for reason, number in numbers.items())
-        return self.heading + self._join_counts(
-            [f"{-number:,} unchanged ({reason})" for number, reason in reasons]
-        )
-
-    def _join_counts(self, unchanged: Sequence[str]) -> str:
-        verb = "change" if self._is_about_providers else "make"
-        partial = f" ({self.partial:,} in part: {NEW_STAYS})" if self.partial else ""
-        counts = [f"{self.count(len(self.changes))} to {verb}{partial}", *unchanged]
-        counts += [f"{len(self.unreadable):,} could not be read"] if self.unreadable else []
-        counts += [f"{len(self.refused):,} refused"] if self.refused else []
-        return ": " + ", ".join(counts)
 
 
 class Result(enum.StrEnum):
@@ -504,13 +510,6 @@ class Report:
         return Counter(outcome.result for outcome in self.outcomes)
 
     @property
-    def words(self) -> Mapping[str, int]:
-        """Return the number of providers by result; refused and done in part are results of their own."""
-        numbers = Counter(outcome.word for outcome in self.outcomes)
-        order = (Result.APPLIED, IN_PART, Result.UNCHANGED, Result.FAILED, REFUSED, Result.SKIPPED)
-        return {str(word): numbers[word] for word in order if numbers[word]}
-
-    @property
     def partial(self) -> int:
         """Return how many changes were applied in part, as what was set again since stays."""
         return sum(outcome.is_partial for outcome in self.outcomes)
@@ -526,26 +525,6 @@ class Report:
         if self.interrupted:
             return EXIT_INTERRUPTED
         return EXIT_PARTIAL if self.is_failed or self.partial else EXIT_DONE
-
-    @property
-    def heading(self) -> str:
-        """Return what was done, without numbers."""
-        if not self.outcomes:
-            return f"Nothing to do: {self.plan.edit.title}"
-        is_vain = self.wrote_nothing and self.exit_status != EXIT_DONE
-        return f"{'Nothing was changed: ' if is_vain else ''}{self.plan.edit.title}"
-
-    @property
-    def totals(self) -> str:
-        """Return the numbers that follow the heading, and why the run stopped itself."""
-        counts = [f"{number:,} {word}" for word, number in self.words.items()]
-        told = f": {self.plan.count(len(self.outcomes))}, {', '.join(counts)}" if counts else ""
-        return f"{told}; {self.halted}" if self.halted else told
-
-    @property
-    def summary(self) -> str:
-        """Return the report in one line."""
-        return self.heading + self.totals
 
 
 def make_plan(edit: Edit, readings: Iterable[Reading], selection: Selection | None = None) -> Plan:
@@ -582,52 +561,3 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
     """Decide for one provider or consumer."""
     decision = edit.decide(state)
     return Change(subject, state, decision.after, decision.reason, decision.is_partial)
-
-
-def count_changes(number: int) -> str:
-    """Return a number of changes in words."""
-    return f"{number:,} change{'' if number == 1 else 's'}"
-
-
-def name_kind(kind: Kind, number: int) -> str:
-    """Return the noun for so many things of a kind."""
-    return kind if number == 1 else PLURALS[kind]
-
-
-def count_things(numbers: Mapping[Kind, int]) -> str:
-    """Return numbers of things in words."""
-    counts = [f"{number:,} {name_kind(kind, number)}" for kind, number in numbers.items() if number]
-    return ", ".join(counts) or "nothing"
-
-
-def list_removed(change: Change) -> Iterator[tuple[Facet, str]]:
-    """Yield what a change takes from a provider or consumer that stays: facets, with names of what goes.
-
-    A consumer loses a class if it holds it of fewer providers.
-    """
-    if change.verb != "updated":
-        return
-    for facet in FACETS:
-        before, after = getattr(change.before, facet), getattr(change.after, facet)
-        if None not in (before, after):
-            yield from ((facet, name) for name in sorted(set(before) - set(after)))
-    if isinstance(change.subject, Consumer):
-        held, kept = (
-            Counter(name for amounts in (state.allocations or {}).values() for name in amounts)
-            for state in (change.before, change.after)
-        )
-        yield from (("allocations", name) for name in sorted((held - kept).elements()))
-
-
-def count_removed(changes: Iterable[Change]) -> str:
-    """Return in words how much changes take from providers and consumers that stay; "" if it is nothing."""
-    numbers = Counter(facet for change in changes for facet, _name in list_removed(change))
-    counts = [
-        f"{numbers[facet]:,} {words[numbers[facet] > 1]}" for facet, words in _PARTS.items() if numbers[facet]
-    ]
-    return ", ".join(counts)
-
-
-def count_providers(number: int) -> str:
-    """Return a number of resource providers in words."""
-    return f"{number:,} resource provider{'' if number == 1 else 's'}"

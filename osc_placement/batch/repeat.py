@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from osc_placement.batch.facets import ALL_FACETS, Facet, ProviderState
 from osc_placement.batch.merge import merge
-from osc_placement.batch.plan import Change, Decision, Edit, JournalledEdit, UncheckedEdit
+from osc_placement.batch.plan import Change, Decision, Edit, JournalledEdit, Plan, UncheckedEdit
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Replace(UncheckedEdit):
         """Return the facets that the change writes to what it creates, else those that it knows."""
         if self.change.is_new:
             return self.change.facets
-        return tuple(facet for facet in ALL_FACETS if getattr(self.change.after, facet) is not None)
+        return tuple(self.change.after.known)
 
     def decide(self, state: ProviderState) -> Decision:
         """Return the state with the facets of the change, as far as they are known."""
@@ -71,7 +71,15 @@ class Replace(UncheckedEdit):
             for facet in self.facets
             if getattr(state, facet) is not None or facet in ("owner", "consumer_type")
         }
-        return Decision(replace(state, **wanted), "is as planned already")
+        after = replace(state, **wanted)
+        return Decision(after, "is as planned already" if after == state else "")
+
+
+def plan_staged(title: str, changes: Iterable[Change]) -> Plan:
+    """Return a plan of changes that depend on each other; each makes a state, whatever is there by then."""
+    changes = tuple(changes)
+    facets = tuple(facet for facet in ALL_FACETS if any(facet in change.facets for change in changes))
+    return Plan(StateEdit(title, facets), changes, is_staged=True)
 
 
 class StateEdit(Recorded, JournalledEdit):
@@ -91,10 +99,3 @@ class StateEdit(Recorded, JournalledEdit):
     def from_json(cls, document: Mapping[str, Any]) -> StateEdit:
         """Return the edit of an apply with this title."""
         return cls(document["title"], tuple(document["facets"]))
-
-
-def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:
-    """Return an edit for each step, by UUID, if only the title of the edit of a plan is known."""
-    if not isinstance(edit, Recorded):
-        return {}
-    return {step.uuid: edit.edit_of(step) for step in steps}

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
-from osc_placement.batch.plan import FOUND_DONE, Change, Plan
-from osc_placement.batch.repeat import Recorded
-from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, World, changes_of
-from osc_placement.batch.undo import ReshapeUndo, undo_of
+from osc_placement.batch.plan import FOUND_DONE, Change
+from osc_placement.batch.reshape import RecordedReshape, Request, ReshapePlan, ReshapeRefused, World
+from osc_placement.batch.writers.reshape import naming_right
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
@@ -22,30 +20,25 @@ if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
     from osc_placement.microversion import Version
 
-#: makes a plan of what is there now; called again when somebody else was faster
-Planner = Callable[[World], ReshapePlan]
 
-
-def read_world(
-    client: PlacementClient, providers: Sequence[str], classes: Mapping[str, frozenset[str]]
-) -> World:
+def read_world(client: PlacementClient, classes: Mapping[str, Set[str] | None]) -> World:
     """Read what a plan needs.
 
-    :param providers: UUIDs of all sources and targets
-    :param classes: by the UUIDs of those from which allocations may move, the classes concerned
+    :param classes: by the UUIDs of all providers concerned, the classes of which allocations may move from
+        there; None stands for all
     """
     client.require(microversion.RESHAPER)
     client.allow_concurrency(CONCURRENCY)
 
     def read(_attempt: int) -> World:
-        rows = map_in_order(lambda uuid: _read_provider(client, uuid), tuple(providers))
+        rows = map_in_order(lambda uuid: _read_provider(client, uuid), tuple(classes))
         holdings = {provider.uuid: held for provider, _, held in rows}
         consumers = sorted(
             {
                 consumer
                 for uuid, names in classes.items()
                 for consumer, amounts in holdings[uuid].items()
-                if names & amounts.keys()
+                if names is None or names & amounts.keys()
             }
         )
         found = map_in_order(lambda uuid: client.read_consumer(uuid, _version(client)), consumers)
@@ -89,90 +82,56 @@ def _version(client: PlacementClient) -> Version:
     return min(client.version, microversion.REPARENTING)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A reshape to carry out: its plan, and how to make it again when somebody else was faster.
-
-    :ivar is_done: tells whether it was carried out already, by a request that was sent earlier
-    """
-
-    title: str
-    plan: ReshapePlan
-    read: Callable[[], World]
-    make_plan: Planner
-    is_done: Callable[[World], bool] = lambda _world: False
-
-    @property
-    def steps(self) -> Plan:
-        """Return the plan as that of a run."""
-        return plan_steps(self.title, changes_of(self.plan))
-
-
-def plan_task(client: PlacementClient, undo: ReshapeUndo, title: str) -> Task | None:
-    """Plan the undo of a reshape, or the reverse of it; return None if it is done already."""
-    read = functools.partial(read_world, client, undo.providers, undo.classes)
-    plan = _plan_now(read, undo.plan, undo.is_done)
-    return None if plan is None else Task(title, plan, read, undo.plan, undo.is_done)
-
-
-def _plan_now(
-    read: Callable[[], World], make_plan: Planner, is_done: Callable[[World], bool]
-) -> ReshapePlan | None:
-    """Plan on what is there now; return None if it is done already.
-
-    Read once more before it is refused: a request that was sent earlier may be carried out while providers
-    are read one after the other, of which some are then as before it and some as after it.
-    """
-
-    def plan(world: World) -> ReshapePlan | None:
-        return None if is_done(world) else make_plan(world)
-
-    try:
-        return plan(read())
-    except ReshapeRefused:
-        return plan(read())
-
-
 class ReshapeTransaction:
-    """A reshape that is carried out, as a transaction.
+    """A reshape that is asked for, as a transaction.
 
-    :ivar plan: as it was made last
+    :ivar title: that of a run
+    :ivar plan: as it was made last; None: it was done already when it was first planned
     :ivar changes: of the plan, and nothing of what it leaves out of an earlier one
     """
 
-    def __init__(
-        self, client: PlacementClient, task: Task, on_write: Callable[[], None] = lambda: None
-    ) -> None:
-        self.plan = task.plan
-        self.changes: Sequence[Change] = changes_of(task.plan)
+    def __init__(self, client: PlacementClient, request: Request) -> None:
         self._client = client
-        self._task = task
-        self._on_write = on_write
+        self._request = request
+        self.plan = self._plan_now()
+        self.changes: Sequence[Change] = self.plan.changes if self.plan else ()
+
+    def _plan_now(self) -> ReshapePlan | None:
+        """Plan on what is there now; return None if it is done already.
+
+        Read once more before it is refused: a request that was sent earlier may be carried out while
+        providers are read one after the other, of which some are then as before it and some as after it.
+        """
+
+        def plan() -> ReshapePlan | None:
+            world = read_world(self._client, self._request.classes)
+            self.title = self._request.describe(world)
+            return None if self._request.is_done(world) else self._request.plan(world)
+
+        try:
+            return plan()
+        except ReshapeRefused:
+            return plan()
 
     def plan_again(self) -> Sequence[Change]:
         """Read what the plan needs and make it again; keep the intents if nothing is left to do."""
         nothing = [Change(step.subject, step.before, step.before) for step in self.changes]
-        plan = _plan_now(self._task.read, self._task.make_plan, self._task.is_done)
+        plan = self._plan_now()
         if plan is None:
             self.changes = [replace(change, reason=FOUND_DONE) for change in nothing]
             return ()
         self.plan = plan
-        by_uuid = {change.uuid: change for change in (*nothing, *changes_of(plan))}
+        by_uuid = {change.uuid: change for change in (*nothing, *plan.changes)}
         self.changes = tuple(by_uuid.values())
         return self.changes
 
     def write(self) -> None:
         """Send the plan, unless it was found to be done."""
-        if not any(change.facets for change in self.changes):
-            return
-        self._on_write()
-        self._client.reshape(self.plan.to_json(), _version(self._client))
+        if self.plan and any(change.facets for change in self.changes):
+            with naming_right():
+                self._client.reshape(self.plan.to_json(), _version(self._client))
 
     def is_done(self) -> bool:
         """Return whether the inventories are those of the plan."""
-        return undo_of(changes_of(self.plan)).reverse().is_done(self._task.read())
-
-
-def plan_steps(title: str, steps: Iterable[Change]) -> Plan:
-    """Return the plan of a run with such changes."""
-    return Plan(Recorded(title, ("inventories", "allocations")), tuple(steps))
+        sent = RecordedReshape("", self.changes)
+        return sent.is_done(read_world(self._client, self._request.classes))

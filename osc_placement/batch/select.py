@@ -17,8 +17,8 @@ from osc_placement.api.names import (
     require_classes,
     require_traits,
 )
-from osc_placement.batch.facets import ABSENT, NO_GENERATION, Facet, ProviderState, describe_identity
-from osc_placement.batch.plan import CustomName, Gone, Reading, Subject, describe_owner
+from osc_placement.batch.facets import ABSENT, NO_GENERATION, Facet, ProviderState
+from osc_placement.batch.plan import CustomName, Gone, Reading, Subject, identity_of
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.errors import NotFound
 from osc_placement.model import Inventory, Part, Provider, ProviderRecord
@@ -55,8 +55,6 @@ def _list(client: PlacementClient, filters: Mapping[str, Any]) -> list[Provider]
 def _choose(
     client: PlacementClient, selection: Selection, providers: Sequence[Provider], *, allow_empty: bool
 ) -> list[Provider]:
-    if selection.root_only:
-        client.require(microversion.NESTED_PROVIDERS, "root_only")
     chosen = selection.choose(providers)
     if selection.providers is not None:
         everything = _list(client, {}) if selection.filters else providers
@@ -105,7 +103,7 @@ def _parts_of(facets: Iterable[Facet]) -> tuple[Part, ...]:
 
 def _reading_of(record: ProviderRecord, *, with_identity: bool = False) -> Reading:
     provider = record.provider
-    identity = describe_identity(provider.name, provider.parent_provider_uuid) if with_identity else None
+    identity = identity_of(provider) if with_identity else None
     state = ProviderState(record.inventories, record.traits, record.aggregates, identity=identity)
     return Reading(provider, state, usages=record.usages)
 
@@ -226,7 +224,7 @@ def read_state(
             show(subject.name)
         except NotFound:
             return subject, ProviderState(identity=ABSENT)
-        return subject, ProviderState(identity=describe_identity(subject.name))
+        return subject, ProviderState(identity=identity_of(subject))
     if isinstance(subject, Consumer):
         found, state = read_consumer(client, subject)
         kind = () if found.is_untyped else (found.consumer_type or "",)
@@ -239,7 +237,7 @@ def read_state(
         except NotFound:
             return _absent(subject, facets)
         generations.append(subject.generation)
-        values["identity"] = describe_identity(subject.name, subject.parent_provider_uuid)
+        values["identity"] = identity_of(subject)
     for facet in facets:
         if facet == "identity":
             continue
@@ -270,7 +268,7 @@ def read_consumer(client: PlacementClient, consumer: Consumer) -> tuple[Consumer
     state = ProviderState(allocations=found.allocations)
     if found.project_id is None or found.user_id is None:
         return replace(consumer, generation=found.generation), state
-    state = replace(state, owner=describe_owner(found.project_id, found.user_id))
+    state = state.owned_by(found.project_id, found.user_id)
     kind = found.consumer_type or consumer.consumer_type
     return replace(found, consumer_type=kind, allocations={}), state
 

@@ -4,23 +4,19 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from osc_placement import syntax
-from osc_placement.api.names import suggest_provider
+from osc_placement.api.names import SEE_AGGREGATES, suggest_provider
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
 from osc_placement.terminal.lines import cut, list_names
 
-#: placement has no list of aggregates; this one has those of resource providers with inventories
-SEE_AGGREGATES: Final = "see the aggregates with: openstack resource provider capacity --by aggregate"
 _SEE_PROVIDERS: Final = "see what there is with: openstack resource provider list"
 #: how much of a name is shown that no provider has; a file that is no list of names has long lines
 _SHOWN: Final = 60
-_COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,6 @@ class Selection:
     :ivar forbidden: has none of these traits
     :ivar resources: has room for these amounts
     :ivar name: a pattern with ``*``, ``?`` and ``[...]``
-    :ivar root_only: has no parent
     :ivar providers: is one of these, by UUID, or by a name that is not like one; each of them must exist
     :ivar everything: no condition at all, which has to be said
     """
@@ -44,7 +39,6 @@ class Selection:
     forbidden: tuple[str, ...] = ()
     resources: Mapping[str, int] | None = None
     name: str | None = None
-    root_only: bool = False
     providers: tuple[str, ...] | None = None
     everything: bool = False
 
@@ -75,7 +69,6 @@ class Selection:
             f"without {' and '.join(self.forbidden)}": self.forbidden,
             f"with room for {amounts}": self.resources,
             f"named like {self.name}": self.name is not None,
-            "without a parent": self.root_only,
             f"among the {len(self.providers or ())} named": self.providers is not None,
         }
         return [phrase for phrase, is_given in phrases.items() if is_given]
@@ -110,8 +103,6 @@ class Selection:
     def choose(self, providers: Sequence[Provider]) -> list[Provider]:
         """Return the providers that also meet the conditions that the server cannot evaluate."""
         chosen: Iterable[Provider] = providers
-        if self.root_only:
-            chosen = [provider for provider in chosen if provider.parent_provider_uuid is None]
         if self.name is not None:
             chosen = [provider for provider in chosen if fnmatch.fnmatchcase(provider.name, self.name)]
         if self.providers is not None:
@@ -159,12 +150,3 @@ class ProvidersMissing(PlacementError):
             f"No resource provider has the name or UUID {told}"
             f"{suggest_provider(names[:5], known)}; nothing was changed"
         )
-
-
-def read_provider_names(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the providers that a file names, one per line.
-
-    A ``#`` at the start of a line, or behind white space, begins a comment; elsewhere it is part of a name.
-    """
-    names = (_COMMENT.sub("", line).strip() for line in lines)
-    return tuple(dict.fromkeys(name for name in names if name))

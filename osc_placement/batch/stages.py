@@ -1,24 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which the steps of a plan are made that depend on each other. Pure.
+"""The writes of a plan whose steps depend on each other, in their order. Pure.
 
 A state file, and the undo of its apply, create and delete things: a parent comes before its children, a
 resource class before the inventories of it, and a provider goes when nothing is allocated from it any more.
-The order follows from the changes alone, so that an undo and a resume find it as well.
+Some providers are written twice, as others need something in between: a name, or an inventory. The order and
+the writes follow from the changes alone, so that an undo and a resume find them as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence, Set
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.facets import ProviderState, read_identity
-from osc_placement.batch.holdings import admit
-from osc_placement.batch.plan import Change, CustomName
+from osc_placement.batch.facets import ProviderState, describe_identity, read_identity
+from osc_placement.batch.holdings import admit, make_room
+from osc_placement.batch.plan import Change, CustomName, Plan, temporary_name
 from osc_placement.model import Inventory, Provider
 
 
-def find_stages(steps: Sequence[Change], twice: Container[str] = ()) -> list[list[Change]]:
-    """Return the steps in stages; those of one stage do not depend on each other.
+class Write(NamedTuple):
+    """A write of a step; one that leaves a ``half`` is the first of two."""
+
+    step: Change
+    half: ProviderState | None = None
+
+    @property
+    def is_name(self) -> bool:
+        """Return whether a provider gets a temporary name, so that another can take its own."""
+        return self.half is not None and self.half.identity is not None
+
+    @property
+    def change(self) -> Change:
+        """Return what is written."""
+        if self.half is None:
+            return self.step
+        known = self.half.known
+        if self.step.is_new:
+            return replace(self.step, after=replace(self.step.after, **known))
+        before = ProviderState(**{facet: getattr(self.step.before, facet) for facet in known})
+        return Change(self.step.subject, before, self.half)
+
+
+def schedule(plan: Plan, chosen: Sequence[Change] | None = None) -> list[list[Write]]:
+    """Return the writes of a plan in stages; those of one stage do not depend on each other.
 
     1. consumers that give up all they hold
     2. classes and traits that are created
@@ -29,16 +57,32 @@ def find_stages(steps: Sequence[Change], twice: Container[str] = ()) -> list[lis
     6. providers that are deleted, children before parents: a stage for each level
     7. classes and traits that are deleted
 
-    A provider that is created, and has less capacity than its consumers hold, is in stage 3 with the
-    inventories of `find_temporary_inventories`, and in stage 5 again; ``twice`` has its UUID.
+    Before stage 3, providers get a temporary name whose name another one takes. A provider that is created,
+    and has less capacity than its consumers hold, is in stage 3 with the inventories of
+    `find_temporary_inventories`, and in stage 5 again. A provider of stage 5 that also gets what a consumer
+    of stage 4 needs gets it before that stage, beside what it loses later.
 
-    A provider of stage 5 that also gets what a consumer of stage 4 needs has to be widened before that stage,
-    see `find_widened`. No order serves two providers that exchange their places in a tree, of which one is
-    in stage 5: the server refuses the other.
+    Each step of a plan that is not staged has one write, and all are in one stage. No order serves two
+    providers that exchange their places in a tree, of which one is in stage 5: the server refuses the other.
+
+    :param chosen: steps of which the writes are returned, with the temporary names that they need; None: all
     """
+    steps = plan.steps if chosen is None else chosen
+    if not plan.is_staged:
+        return [[Write(step) for step in steps]]
     by_uuid = {step.uuid: step for step in steps}
+    changes = [step for step in plan.changes if step.uuid in by_uuid]
     given_up = _find_given_up(steps)
-    stages: dict[tuple[int, int], list[Change]] = {}
+    # a resume makes the claims of consumers that could not be read
+    temporary = find_temporary_inventories([step for step in plan.steps if step.uuid not in plan.refused])
+    for step in changes if plan.goes_on else ():
+        if step.is_new and step.halves:  # the run may have made the claims already
+            temporary[step.uuid] = step.halves[-1].inventories or {}
+    stages: dict[tuple[int, float], list[Write]] = {}
+    for name in _find_names_in_the_way(changes, plan.changes):
+        stages.setdefault((2, math.inf), []).append(name)
+    for widened in _find_widened(changes):
+        stages.setdefault((3, math.inf), []).append(widened)
     for step in steps:
         is_deleted = step.before.identity and not step.after.identity
         level = 0
@@ -50,10 +94,55 @@ def find_stages(steps: Sequence[Change], twice: Container[str] = ()) -> list[lis
             stage, level = 6, -_depth(step, by_uuid, "before")
         else:
             stage, level = 5 if _find_awaited(step, given_up) else 3, _depth(step, by_uuid, "after")
-        stages.setdefault((stage, level), []).append(step)
-        if step.uuid in twice:
-            stages.setdefault((5, level), []).append(step)
+        if step.facets and step.uuid in temporary:
+            half = ProviderState(inventories=temporary[step.uuid])
+            stages.setdefault((3, level), []).append(Write(step, half))
+            stage = 5
+        stages.setdefault((stage, level), []).append(Write(step))
     return [stages[rank] for rank in sorted(stages)]
+
+
+def note_halves(plan: Plan) -> Plan:
+    """Return the plan whose steps have what their first writes leave, beside what earlier ones left.
+
+    A resume and an undo find by it that a run ended between the two writes of a step.
+    """
+    noted: dict[str, Change] = {}
+    for write in chain.from_iterable(schedule(plan)):
+        step = noted.get(write.step.uuid, write.step)
+        half = _find_room(step) if write.half is None else write.half
+        # a temporary name is known by itself
+        if half is not None and half.identity is None and half not in step.halves:
+            noted[step.uuid] = replace(step, halves=(*step.halves, half))
+    return replace(plan, steps=tuple(noted.get(step.uuid, step) for step in plan.steps)) if noted else plan
+
+
+def _find_room(step: Change) -> ProviderState | None:
+    """Return what the first write leaves of a provider's inventories and allocations, if there are two."""
+    is_known = step.after.allocations is not None and isinstance(step.subject, Provider)
+    if not is_known or "allocations" not in step.facets:
+        return None
+    room = make_room(step.after)
+    return None if room == step.after.inventories else ProviderState(room, allocations=step.after.allocations)
+
+
+def choose_canaries(plan: Plan, stages: Iterable[Iterable[Write]]) -> list[Change]:
+    """Return the changes that need no other which is written twice, in the order of their stages."""
+    writes = [write for stage in stages for write in stage]
+    changing = {step.uuid for step in plan.changes}
+    #: what is changed twice, or needs that
+    waiting = {write.step.uuid for write in writes if write.half and not write.is_name}
+    able = []
+    for write in writes:
+        step = write.step
+        if write.half or step.uuid not in changing:
+            continue
+        needed = {step.uuid, read_identity(step.after.identity)[1], *(step.after.allocations or ())}
+        if waiting.isdisjoint(needed):
+            able.append(step)
+        else:  # what a consumer holds until then cannot go either
+            waiting |= {step.uuid, *(step.before.allocations or ())}
+    return able
 
 
 def _find_awaited(step: Change, given_up: Set[tuple[str, str]]) -> list[str]:
@@ -62,28 +151,25 @@ def _find_awaited(step: Change, given_up: Set[tuple[str, str]]) -> list[str]:
     return [name for name in lost if (step.uuid, name) in given_up]
 
 
-def find_widened(steps: Sequence[Change]) -> list[Change]:
-    """Return changes that give providers new inventories beside those that their consumers still hold.
+def _find_widened(steps: Sequence[Change]) -> Iterator[Write]:
+    """Yield the writes that give providers new inventories beside those that their consumers still hold.
 
     They are for providers that lose a class which a consumer gives up, and from which a consumer holds
-    something afterwards. Each has the inventories before and after alone.
+    something afterwards.
     """
     given_up = _find_given_up(steps)
     claimed = {
         uuid for step in steps if isinstance(step.subject, Consumer) for uuid in step.after.allocations or ()
     }
-    widened = []
     for step in steps:
         if step.uuid in claimed and (awaited := _find_awaited(step, given_up)):
             before, after = step.before.inventories or {}, step.after.inventories or {}
             both = {**{name: before[name] for name in awaited}, **after}
             if both.keys() != before.keys() or any(both[name] != before[name] for name in both):
-                images = ProviderState(inventories=before), ProviderState(inventories=both)
-                widened.append(Change(step.subject, *images))
-    return widened
+                yield Write(step, ProviderState(inventories=both))
 
 
-def find_temporary_inventories(steps: Sequence[Change]) -> dict[str, dict[str, Inventory]]:
+def find_temporary_inventories(steps: Sequence[Change]) -> dict[str, Mapping[str, Inventory]]:
     """Return, by UUID, inventories for providers that are created with less capacity than is allocated.
 
     Placement has such providers: the capacity was lowered after the claims, or nova-compute reserved a
@@ -131,18 +217,15 @@ def _depth(step: Change, by_uuid: Mapping[str, Change], image: str) -> int:
     return depth
 
 
-def find_names_in_the_way(takers: Sequence[Change], holders: Sequence[Change]) -> list[Change]:
-    """Return those of ``holders`` whose providers have a name that one of ``takers`` gives to another."""
+def _find_names_in_the_way(takers: Sequence[Change], holders: Sequence[Change]) -> Iterator[Write]:
+    """Yield the writes of temporary names to those of ``holders`` whose names ``takers`` give to others."""
     wanted = {
         read_identity(step.after.identity)[0]: step.uuid
         for step in takers
-        if "identity" in step.facets and step.after.identity
+        if "identity" in step.facets and step.after.identity and isinstance(step.subject, Provider)
     }
-    return [
-        step
-        for step in holders
-        if "identity" in step.facets
-        and step.before.identity
-        and not isinstance(step.subject, CustomName)
-        and wanted.get(read_identity(step.before.identity)[0], step.uuid) != step.uuid
-    ]
+    for step in holders:
+        name, parent = read_identity(step.before.identity)
+        is_renamed = "identity" in step.facets and isinstance(step.subject, Provider)
+        if is_renamed and name is not None and wanted.get(name, step.uuid) != step.uuid:
+            yield Write(step, ProviderState(identity=describe_identity(temporary_name(step.uuid), parent)))

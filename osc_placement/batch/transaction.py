@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
-from osc_placement.batch.advice import check_planned_again
-from osc_placement.batch.capacity import InUse, Overcommitted
-from osc_placement.batch.device import DeviceInUse, MayBeUsedAgain
 from osc_placement.batch.facets import FACETS, ProviderState, holds
-from osc_placement.batch.managed import DropsManaged
 from osc_placement.batch.merge import merge
 from osc_placement.batch.plan import Change, Plan, Subject, plan_change
 from osc_placement.batch.select import read_again
@@ -31,6 +27,7 @@ from osc_placement.batch.writers.reshape import MayNotReshape, require_right, wr
 from osc_placement.errors import (
     ANSWER_LOST,
     Forbidden,
+    OutcomeUnknown,
     PlacementError,
     TimedOut,
     UsageError,
@@ -44,10 +41,10 @@ if TYPE_CHECKING:
     from osc_placement.batch.reselect import Reselection
 
 #: sends changes in one request, of which all are made or none
-Write = Callable[["PlacementClient", Sequence[Change]], None]
+Send = Callable[["PlacementClient", Sequence[Change]], None]
 
 
-def check_atomic(plan: Plan, client: PlacementClient) -> Write:
+def check_atomic(plan: Plan, client: PlacementClient) -> Send:
     """Return what writes the changes of a plan in one transaction; nothing is written to find it.
 
     Raise PlacementError unless the server can do that, and lets the caller do it.
@@ -90,12 +87,14 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
     return write_inventories
 
 
-class NotKnown(PlacementError):
+class NotKnown(OutcomeUnknown):
     """The answer to a transaction was lost, and then nothing could be read either."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
-        super().__init__(f"it is not known whether it was done, as it cannot be read back: {reason}")
+        PlacementError.__init__(
+            self, f"it is not known whether it was done, as it cannot be read back: {reason}"
+        )
 
 
 class Transaction(Protocol):
@@ -148,19 +147,22 @@ class ProvidersTransaction:
     A provider that has left the selection before it is written has nothing to write.
 
     :ivar left: by UUID, why providers are not selected any more; shared by the parts of a run
+    :param guard: judges what is planned again
     """
 
     def __init__(
         self,
         client: PlacementClient,
-        write: Write,
+        write: Send,
         plan: Plan,
         changes: Sequence[Change],
         reselection: Reselection,
         left: dict[str, str],
+        guard: Callable[[Sequence[Change]], Plan],
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._client = client
+        self._guard = guard
         self._write = write
         self._plan = plan
         self._reselection = reselection
@@ -190,12 +192,13 @@ class ProvidersTransaction:
         ]
         self.drop_left(anew=True)
         selected = [change for change in self.changes if change.uuid not in self.left]
-        for change in selected:
-            try:
-                check_planned_again(self._client, self._plan, change)
-            except (InUse, Overcommitted, DropsManaged, DeviceInUse, MayBeUsedAgain) as error:
-                # the row of each provider has this reason
-                raise PlacementError(f"{change.subject.name}: {error}") from error
+        judged = self._guard(selected)
+        for error in judged.unreadable.values():
+            raise error
+        for change in judged.unreached:
+            error = judged.refused[change.uuid]
+            # the row of each provider has this reason
+            raise PlacementError(f"{change.subject.name}: {error}") from error
         return [
             change
             for change in selected
@@ -220,7 +223,7 @@ class ProvidersTransaction:
 
 def put_back(
     client: PlacementClient,
-    write: Write,
+    write: Send,
     changes: Sequence[Change],
     size: int,
     concurrency: int = CONCURRENCY,

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Undo: of a change, of a run and of a reshape, on what is there now. Pure.
+"""Undo: of a change and of a run, on what is there now. Pure.
 
 An undo compares and restores what the run set, field by field, and leaves everything else as it is. Without
 ``force``, a provider or consumer is refused if somebody else has since set one of these fields. With
 ``force``, the fields that nobody else has set are undone, and it is refused only if there are no such fields.
-A reshape is undone whole or not at all.
+A reshape is undone whole or not at all, see `reshape.RecordedReshape`.
 
-`plan_undo` plans the undo of a run, `ReshapeUndo.plan` that of a reshape, and `UndoStep.decide` plans one
-step again after a conflict.
+`plan_undo` plans the undo of a run, and `UndoStep.decide` plans one step again after a conflict.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import tee
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from osc_placement.api.consumer import Allocations, Consumer
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.difference import (
     Difference,
     describe_difference,
@@ -26,13 +25,10 @@ from osc_placement.batch.difference import (
 )
 from osc_placement.batch.facets import (
     ABSENT,
-    HANDLERS,
     Facet,
     ProviderState,
-    is_same_cell,
 )
-from osc_placement.batch.holdings import is_half_written
-from osc_placement.batch.merge import merge
+from osc_placement.batch.merge import merge, settle
 from osc_placement.batch.plan import (
     APPLY,
     NEW_STAYS,
@@ -45,21 +41,9 @@ from osc_placement.batch.plan import (
     Subject,
     UncheckedEdit,
     refuse_gone,
-    settle_name,
 )
-from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.reshape import (
-    KIND,
-    Inventories,
-    Move,
-    ReshapePlan,
-    ReshapeRefused,
-    Transfer,
-    World,
-)
-from osc_placement.batch.stages import find_temporary_inventories
+from osc_placement.batch.repeat import Recorded
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory, Provider
 from osc_placement.terminal.lines import list_names
 
 if TYPE_CHECKING:  # reading a journal needs the edit of an undo
@@ -317,8 +301,6 @@ class UndoStep(UncheckedEdit):
             # a part that was not undone when the step was planned is not undone now either
             reason = step.reason if step.is_partial else FOUND_UNDONE if back == state else ""
             return Decision(back, reason, step.is_partial)
-        if is_half_written(step, state):
-            return Decision(back)
         has_rest = back != state
         if self.force and has_rest:
             return Decision(back, describe_rest(expected, state, step), is_partial=True)
@@ -374,7 +356,7 @@ def plan_undo(
         name it
     :param command: the words before the verb of a command on runs, for the advice in a warning
     """
-    if run.header.kind == KIND:
+    if run.header.is_reshape:
         raise OtherKind(run)
     # a change that failed, or has no outcome because the process died, may have been written
     intents = list(run.intents.values()) if run.is_planned else []
@@ -389,17 +371,15 @@ def plan_undo(
     set_by_others: list[tuple[Change, ProviderState]] = []
     parted: list[tuple[Change, ProviderState]] = []
     shown: dict[str, Change] = {}
-    temporary = find_temporary_inventories(intents) if run.header.kind == APPLY else {}
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
             steps.append(_undo_unread(change))
             continue
-        state = reading.state
-        if has_inventories(state, temporary.get(change.uuid)):
-            state = replace(state, inventories=change.after.inventories)
+        state = settle(change.back, reading.state)
         step, refusal = _undo_step(change, reading.subject, state, force=force)
-        if state is not reading.state and not refusal:
+        step = replace(step, halves=change.halves)
+        if state.inventories is not reading.state.inventories and not refusal:
             # what is planned again is compared with what is there
             step = replace(step, before=replace(step.before, inventories=reading.state.inventories))
         steps.append(step)
@@ -421,7 +401,6 @@ def plan_undo(
         tuple(steps),
         unreadable,
         refused,
-        edits_of(edit, tuple(steps)),
         warnings=tuple(warnings),
         is_staged=run.header.kind == APPLY,
         # by UUID, what is there of refused changes, as a row shows it; each step has what the run left
@@ -473,23 +452,10 @@ def _warn_of_others(
     return warnings, sorted(first.items(), reverse=True)
 
 
-def has_inventories(state: ProviderState, wanted: Inventories | None) -> bool:
-    """Return whether a provider has these inventories; False if none are given.
-
-    Runs ask it of the temporary inventories that a provider has until its consumers are there.
-    """
-    return wanted is not None and HANDLERS["inventories"].is_same(state.inventories or {}, wanted)
-
-
 def _undo_step(
-    change: Change, subject: Subject, found: ProviderState, *, force: bool
+    change: Change, subject: Subject, state: ProviderState, *, force: bool
 ) -> tuple[Change, ChangedSince | None]:
     """Return the step that undoes a change, and why it is refused if it is."""
-    # a temporary name is undone as if the change had written the identity, which is the first that it writes
-    state = settle_name(found, change.subject, change.after.identity)
-    if is_half_written(change, state):
-        values = {facet: getattr(change.before, facet) for facet in change.facets}
-        return Change(subject, state, replace(state, **values)), None
     back, expected = merge(change.back, state)
     if expected == state:
         return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
@@ -512,190 +478,3 @@ def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] 
         readings = read([change.subject for change in alike], tuple(dict.fromkeys((*facets, *more))))
         found |= {change.uuid: reading for change, reading in zip(alike, readings, strict=True)}
     return [found[change.uuid] for change in changes]
-
-
-@dataclass(frozen=True, slots=True)
-class ReshapeUndo:
-    """The undo of a reshape; `plan` makes the providers what they were ``before``.
-
-    :ivar before: the inventories before the reshape, by provider, of the classes that were moved
-    :ivar after: the inventories of these classes after the reshape, by provider
-    :ivar transfers: what the reshape moved; what a consumer has given up since stays given up
-    :ivar held_before: by consumer that moved, its allocations before the reshape
-    :ivar held_after: by consumer that moved, its allocations after the reshape
-    """
-
-    before: Mapping[str, Inventories]
-    after: Mapping[str, Inventories]
-    transfers: tuple[Transfer, ...]
-    held_before: Mapping[str, Allocations] = field(default_factory=dict)
-    held_after: Mapping[str, Allocations] = field(default_factory=dict)
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """Return the providers concerned."""
-        # a provider whose inventories did not change has no change in the journal
-        moved = (uuid for one in self.transfers for uuid in (one.source, one.target))
-        return tuple(dict.fromkeys((*self.after, *moved)))
-
-    @property
-    def classes(self) -> dict[str, frozenset[str]]:
-        """Return by provider the classes of which allocations may have to move."""
-        # where as much came as went no inventory changed, and allocations moved all the same
-        return {
-            uuid: frozenset(self.after.get(uuid, ()))
-            | {one.resource_class for one in self.transfers if one.target == uuid}
-            for uuid in self.providers
-        }
-
-    def reverse(self) -> ReshapeUndo:
-        """Return what makes the reshape again."""
-        return ReshapeUndo(
-            self.after,
-            self.before,
-            tuple(one.reverse() for one in self.transfers),
-            self.held_after,
-            self.held_before,
-        )
-
-    def is_done(self, world: World) -> bool:
-        """Return whether the inventories are as the undo leaves them, which tells that it was carried out."""
-        return all(
-            is_same_cell(world.inventories[uuid].get(name), wanted.get(name))
-            for uuid, wanted in self.before.items()
-            for name in {*wanted, *self.after[uuid]}
-        )
-
-    def plan(self, world: World) -> ReshapePlan:
-        """Plan the undo on what is there now; raise ReshapeRefused if it is not possible any more.
-
-        A provider whose inventories do not change is in the plan as well, so that its generation is compared.
-        """
-        inventories: dict[str, dict[str, Inventory]] = {}
-        for uuid in self.providers:
-            given, wanted = self.after.get(uuid, {}), self.before.get(uuid, {})
-            now = dict(world.inventories[uuid])
-            for name in given.keys() | wanted.keys():
-                if now.get(name) != given.get(name):
-                    raise ReshapeRefused(
-                        f"The inventory of {name} on {world.name(uuid)} was changed since; this reshape can "
-                        "neither be undone nor gone on with"
-                    )
-                now.pop(name, None)
-            inventories[uuid] = now | dict(wanted)
-        back = tuple(
-            one.reverse()
-            for one in self.transfers
-            if _amount(world.holdings[one.target], one.consumer, one.resource_class) >= one.amount
-        )
-        self._check_parts(world)
-        self._check_claims(world, back)
-        plan = ReshapePlan(world, tuple(_find_moves(self.after, self.before)), inventories, back)
-        for uuid, after in plan.inventories.items():
-            for name in {name for held in world.holdings[uuid].values() for name in held}:
-                over = plan.used(uuid, name) - (after[name].capacity if name in after else 0)
-                if over > 0:
-                    raise ReshapeRefused(
-                        f"{over} of {name} are allocated from {world.name(uuid)} since, for which there was "
-                        "no room before; move or delete those allocations first"
-                    )
-        return plan
-
-    def _check_parts(self, world: World) -> None:
-        """Raise ReshapeRefused if a consumer holds enough for some of its transfers back, but not for all."""
-        parts: dict[tuple[str, str, str], list[Transfer]] = {}
-        for one in self.transfers:
-            parts.setdefault((one.consumer, one.target, one.resource_class), []).append(one)
-        for (consumer, at, name), transfers in parts.items():
-            here = _amount(world.holdings[at], consumer, name)
-            wanted = sum(one.amount for one in transfers)
-            if min(one.amount for one in transfers) <= here < wanted:
-                sources = " and ".join(sorted(world.name(one.source) for one in transfers))
-                raise ReshapeRefused(
-                    f"Consumer {consumer} holds {here} of {name} of {world.name(at)} now, and {wanted} would "
-                    f"have to go to {sources}; how to divide less is unknown; nothing was changed"
-                )
-
-    def _check_claims(self, world: World, back: Sequence[Transfer]) -> None:
-        """Raise ReshapeRefused if a consumer got more meanwhile of a class that is to move.
-
-        What it got at the source would stay there, and the claim be split. What it got where the class moves
-        to would be added to, and the claim be doubled.
-        """
-        come: dict[tuple[str, str, str], list[str]] = {}
-        for one in back:
-            held_after, name = self.held_after.get(one.consumer), one.resource_class
-            if held_after is None:
-                continue
-            if _amount(world.holdings[one.target], one.consumer, name) > _amount(
-                held_after, one.target, name
-            ):
-                come.setdefault((one.consumer, one.source, one.target), []).append(name)
-                continue
-            here = _amount(world.holdings[one.source], one.consumer, name)
-            if here > (held := _amount(held_after, one.source, name)):
-                raise ReshapeRefused(
-                    f"Consumer {one.consumer} holds {here} of {name} of {world.name(one.source)} now, and "
-                    f"held {held} when this was planned, so its claim would be split; nothing was changed"
-                )
-        for (consumer, at, to), names in come.items():
-            classes = " ".join(f"--resource-class {name}" for name in sorted(names))
-            raise ReshapeRefused(
-                f"Consumer {consumer} got {', '.join(sorted(names))} of {world.name(to)} meanwhile, and also "
-                f"holds it of {world.name(at)}; nothing was changed; if it is one claim, openstack resource "
-                f"provider allocation unset --provider {at} {classes} {consumer}"
-            )
-
-
-def _amount(allocations: Allocations, key: str, resource_class: str) -> int:
-    """Return the amount of a class under a key of allocations; zero if there is none."""
-    return allocations.get(key, {}).get(resource_class, 0)
-
-
-def undo_of(changes: Iterable[Change]) -> ReshapeUndo:
-    """Return what undoes the changes of a reshape."""
-    before: dict[str, Inventories] = {}
-    after: dict[str, Inventories] = {}
-    transfers: list[Transfer] = []
-    held_before: dict[str, Allocations] = {}
-    held_after: dict[str, Allocations] = {}
-    for change in changes:
-        if isinstance(change.subject, Provider):
-            old, new = change.before.inventories or {}, change.after.inventories or {}
-            moved = {name for name in {*old, *new} if old.get(name) != new.get(name)}
-            before[change.uuid] = {name: old[name] for name in old if name in moved}
-            after[change.uuid] = {name: new[name] for name in new if name in moved}
-        else:
-            held_before[change.uuid] = change.before.allocations or {}
-            held_after[change.uuid] = change.after.allocations or {}
-            pairs = _pair_amounts(held_before[change.uuid], held_after[change.uuid])
-            transfers += [Transfer(change.uuid, *pair) for pair in pairs]
-    return ReshapeUndo(before, after, tuple(transfers), held_before, held_after)
-
-
-def _find_moves(before: Mapping[str, Inventories], after: Mapping[str, Inventories]) -> Iterator[Move]:
-    """Yield the moves that make some inventories of others, both by provider."""
-    totals = (
-        {uuid: {name: each.total for name, each in held.items()} for uuid, held in inventories.items()}
-        for inventories in (before, after)
-    )
-    yield from (Move(*pair) for pair in _pair_amounts(*totals))
-
-
-def _pair_amounts(before: Allocations, after: Allocations) -> Iterator[tuple[str, str, str, int]]:
-    """Yield what one provider lost and another one got: both UUIDs, a class, and an amount.
-
-    Any pairing of these will do.
-    """
-    providers = list({**before, **after})
-    for name in sorted({name for held in (*before.values(), *after.values()) for name in held}):
-        more = {
-            uuid: after.get(uuid, {}).get(name, 0) - before.get(uuid, {}).get(name, 0) for uuid in providers
-        }
-        for source in providers:
-            for target in providers:
-                amount = min(-more[source], more[target])
-                if amount > 0:
-                    yield source, target, name, amount
-                    more[source] += amount
-                    more[target] -= amount

@@ -118,7 +118,7 @@ SCENARIOS = (
     Scenario(f"{BATCH} run resume", "{run} --yes -f json", (_RATIO[0], f"{_RATIO[1]} --atomic"), broken=True),
     Scenario(f"{BATCH} run undo", "{run} --yes -f json", _RATIO),
     Scenario(f"{BATCH} run undo", "{run} --yes -f json", (_RATIO[0], f"{_RATIO[1]} --atomic")),
-    Scenario(f"{RP} apply", "-f {file} --yes-drop-managed", file="more"),
+    Scenario(f"{RP} apply", "-f {file} --yes-drop-managed --yes", file="more"),
     Scenario(f"{RP} apply", "-f {file} --prune --yes", file="less"),
 )
 
@@ -350,7 +350,7 @@ class Bench:
         runs = sorted(journal.state_directory().glob("*.jsonl"))
         if not runs or scenario.before or self.nova:
             return []
-        run = journal.read(runs[-1].stem)
+        run = journal.Journals().read(runs[-1].stem)
         if not run.is_planned:
             return [] if case.after == start else ["a run that was not begun changed something"]
         problems = []

@@ -200,8 +200,8 @@ def test_any_journal_is_parsed_or_refused(content):
         path = pathlib.Path(directory) / f"{RUN}.jsonl"
         path.write_bytes(content)
         with contextlib.suppress(journal.JournalError):
-            journal.read(RUN, pathlib.Path(directory))
-        assert len(list(journal.read_all(pathlib.Path(directory)))) == 1
+            journal.Journals(pathlib.Path(directory)).read(RUN)
+        assert len(list(journal.Journals(pathlib.Path(directory)).read_all())) == 1
 
 
 def test_trait_names_accept_the_characters_of_the_api():

@@ -243,7 +243,7 @@ def test_a_damaged_journal_is_refused_or_harmless(made, kind, tmp_path, capsys):
             assert cloud.contents == goal.get(ending, cloud.contents), (verb, damage, number)
             assert "\n" not in message
             assert ending != "refused" or str(tmp_path) in message or run.id in message
-            assert len(list(journal.read_all(tmp_path))) == 1
+            assert len(list(journal.Journals(tmp_path).read_all())) == 1
             for path in tmp_path.iterdir():
                 path.unlink()
     report(capsys, kind, counts)

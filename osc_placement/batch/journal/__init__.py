@@ -22,24 +22,7 @@ holds a lock on it, so a run that is under way can be told from one that died.
 later.
 """
 
-from osc_placement.batch.journal.file import (
-    Journal,
-    complete_id,
-    create,
-    delete,
-    find_last,
-    identify_server,
-    list_ids,
-    read,
-    read_all,
-    read_header,
-    read_headers,
-    read_summaries,
-    read_summary,
-    read_undos,
-    reopen,
-    state_directory,
-)
+from osc_placement.batch.journal.file import Journal, Journals, identify_server, state_directory
 from osc_placement.batch.journal.run import (
     Ending,
     Header,
@@ -57,23 +40,11 @@ __all__ = [
     "Journal",
     "JournalDamaged",
     "JournalError",
+    "Journals",
     "Run",
     "Summary",
     "Undone",
-    "complete_id",
-    "create",
-    "delete",
-    "find_last",
     "find_undone",
     "identify_server",
-    "list_ids",
-    "read",
-    "read_all",
-    "read_header",
-    "read_headers",
-    "read_summaries",
-    "read_summary",
-    "read_undos",
-    "reopen",
     "state_directory",
 ]

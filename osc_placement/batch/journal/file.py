@@ -36,7 +36,7 @@ from osc_placement.batch.journal.run import (
     Summary,
     UnknownRun,
 )
-from osc_placement.errors import without_password
+from osc_placement.errors import PlacementError, without_password
 from osc_placement.terminal.lines import CUT
 from osc_placement.whole_file import find_user_directory, write_whole
 
@@ -67,6 +67,22 @@ def identify_server(endpoint: str) -> str:
     """Return the address of a server without what may be secret in it."""
     parts = urlsplit(without_password(endpoint))
     return parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
+
+
+class WrongServer(PlacementError):
+    """A run belongs to another server than the one in use."""
+
+    def __init__(self, recorded: str, used: str) -> None:
+        self.recorded = recorded
+        self.used = used
+        super().__init__(f"This was planned for the placement at {recorded}, not for the one at {used}")
+
+
+def check_server(recorded: str, endpoint: str) -> None:
+    """Raise WrongServer unless the server that something was planned for has this address."""
+    used = identify_server(endpoint)
+    if recorded != used:
+        raise WrongServer(recorded, used)
 
 
 class Journal:
@@ -206,100 +222,238 @@ def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def create(
-    server: str,
-    plan: Plan,
-    *,
-    selection: str = "",
-    undoes: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    directory: pathlib.Path | None = None,
-) -> Journal:
-    """Begin the journal of a run; when this returns, the whole plan is on the disk."""
-    now = datetime.datetime.now(datetime.UTC)
-    directory = directory or state_directory()
-    path = directory / f"{_make_id(now, directory)}{_SUFFIX}"
-    header = {
-        "record": "run",
-        "version": VERSION,
-        "id": path.stem,
-        "server": identify_server(server),
-        "edit": edit_to_json(plan.edit),
-        "selection": selection,
-        "started": _format_time(now),
-        "undoes": undoes,
-        "settings": dict(settings or {}),
-        "selects": selection_to_json(plan.selection),
-    }
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-    try:
-        with _as_journal_error(path):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(path, flags, _OWNER_ONLY)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        journal = Journal(path, descriptor)
+class Journals:
+    """The journals in a directory.
+
+    :param directory: where they are; None: in that of the user, see `state_directory`
+    """
+
+    def __init__(self, directory: pathlib.Path | None = None) -> None:
+        self._directory = directory
+
+    @property
+    def directory(self) -> pathlib.Path:
+        """Return the directory, which need not be there."""
+        return self._directory or state_directory()
+
+    def create(
+        self,
+        server: str,
+        plan: Plan,
+        *,
+        selection: str = "",
+        undoes: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Journal:
+        """Begin the journal of a run; when this returns, the whole plan is on the disk."""
+        now = datetime.datetime.now(datetime.UTC)
+        directory = self.directory
+        path = directory / f"{_make_id(now, directory)}{_SUFFIX}"
+        header = {
+            "record": "run",
+            "version": VERSION,
+            "id": path.stem,
+            "server": identify_server(server),
+            "edit": edit_to_json(plan.edit),
+            "selection": selection,
+            "started": _format_time(now),
+            "undoes": undoes,
+            "settings": dict(settings or {}),
+            "selects": selection_to_json(plan.selection),
+        }
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         try:
-            journal._append(header)
-            journal.begin(plan)
-            _sync_directory(directory)
-        except BaseException:
-            # nothing was written to the server, and nothing will be
-            path.unlink(missing_ok=True)
-            _mark_of(path).unlink(missing_ok=True)
-            journal.close()
-            raise
-    except JournalError as error:
-        raise JournalError(f"Nothing was changed: {error}") from error
-    return journal
+            with _as_journal_error(path):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(path, flags, _OWNER_ONLY)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            journal = Journal(path, descriptor)
+            try:
+                journal._append(header)
+                journal.begin(plan)
+                _sync_directory(directory)
+            except BaseException:
+                # nothing was written to the server, and nothing will be
+                path.unlink(missing_ok=True)
+                _mark_of(path).unlink(missing_ok=True)
+                journal.close()
+                raise
+        except JournalError as error:
+            raise JournalError(f"Nothing was changed: {error}") from error
+        return journal
 
-
-def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Journal]:
-    """Open the journal of a run that no process executes; leave one that is damaged as it is."""
-    path = _find(run_id, directory)
-    with _as_journal_error(path):
-        descriptor = _open_locked(path)
-    try:
+    def reopen(self, run_id: str) -> tuple[Run, Journal]:
+        """Open the journal of a run that no process executes; leave one that is damaged as it is."""
+        path = self._find(run_id)
         with _as_journal_error(path):
+            descriptor = _open_locked(path)
+        try:
+            with _as_journal_error(path):
+                mark, content = _read_mark(path), path.read_bytes()
+                run = _parse_whole(path, content, mark)
+                # what a dead process left half written must not run into the next line
+                os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+                return run, Journal(path, descriptor, run.intents, run.sums)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def read(self, run_id: str) -> Run:
+        """Read a run."""
+        path = self._find(run_id)
+        with _as_journal_error(path):
+            # the mark first: whoever writes at the moment is ahead of it
             mark, content = _read_mark(path), path.read_bytes()
             run = _parse_whole(path, content, mark)
-            # what a dead process left half written must not run into the next line
-            os.ftruncate(descriptor, content.rfind(b"\n") + 1)
-            return run, Journal(path, descriptor, run.intents, run.sums)
-    except BaseException:
-        os.close(descriptor)
-        raise
+            with path.open("rb") as file:
+                return replace(run, is_running=_is_locked(file))
+
+    def read_summary(self, run_id: str) -> Summary:
+        """Read the state and the counts of a run.
+
+        PERF: if nothing was written behind the end of its last attempt, only the first line and the last are
+        read and verified. The lines between are not, which is left to `read`; it takes 0.3 s for 10,000
+        changes. Any other journal is read whole: of a run that is unfinished because its process died, and a
+        copy without its mark.
+        """
+        path = self._find(run_id)
+        with _as_journal_error(path):
+            # the mark first: whoever writes at the moment is ahead of it
+            mark = _read_mark(path)
+            with path.open("rb") as file:
+                header = _parse_marked(path, file.readline(), mark).header
+                summary = _read_last_summary(file, mark)
+                # after the last line: whoever resumes the run locks it before it writes
+                if summary is not None and not _is_locked(file):
+                    return Summary(header, **summary)
+        return self.read(run_id).summary
+
+    def read_header(self, run_id: str) -> Header:
+        """Read what a run is about, without what it changes."""
+        path = self._find(run_id)
+        with _as_journal_error(path):
+            mark = _read_mark(path)
+            with path.open("rb") as file:
+                return _parse_marked(path, file.readline(), mark).header
+
+    def complete_id(self, run_id: str) -> str:
+        """Return the ID of the run that is named, by its ID or by a prefix that no other run's ID has.
+
+        Raise JournalError if there is none, or if there are several.
+        """
+        return self._find(run_id).name.removesuffix(_SUFFIX)
+
+    def list_ids(self) -> list[str]:
+        """Return the IDs of all runs, the oldest first."""
+        return [path.name.removesuffix(_SUFFIX) for path in self._list_paths()]
+
+    def read_all(self, server: str | None = None) -> Iterator[Run | JournalError]:
+        """Yield all runs, the oldest first; in place of one that cannot be read, the error.
+
+        :param server: yield only runs of the server that has this address, as `identify_server` returns it
+        """
+        return _read_each(self._list_paths(), self._only_of(server, self.read))
+
+    def read_summaries(self, server: str | None = None) -> Iterator[Summary | JournalError]:
+        """Yield the summaries of all runs, as `read_all` yields the runs."""
+        return _read_each(self._list_paths(), self._only_of(server, self.read_summary))
+
+    def read_headers(self, server: str) -> Iterator[Header | JournalError]:
+        """Yield the headers of the runs for a server, the last first, or the error of a damaged one."""
+
+        def read_wanted(run_id: str) -> Header | None:
+            header = self.read_header(run_id)
+            return header if header.server == server else None
+
+        return _read_each(reversed(self._list_paths()), read_wanted)
+
+    def read_undos(self, run_id: str) -> list[Summary]:
+        """Return the runs that undo a run, and those that undo these, the oldest first.
+
+        Runs that cannot be read are left out. PERF: an undo is started after what it undoes, so nothing is
+        read of earlier runs, and of later ones that undo nothing here only the first line.
+        """
+        undone, undos = {run_id}, []
+        later = [path for path in self._list_paths() if path.name > f"{run_id}{_SUFFIX}"]
+
+        def read_wanted(other: str) -> Summary | None:
+            return self.read_summary(other) if self.read_header(other).undoes in undone else None
+
+        for run in _read_each(later, read_wanted):
+            if isinstance(run, Summary):
+                undone.add(run.header.id)
+                undos.append(run)
+        return undos
+
+    def find_last(self, server: str) -> Header:
+        """Return the header of the last run that was started for a server.
+
+        Raise JournalError if there is none. A journal that cannot be read raises its error, as its run may be
+        the last.
+        """
+        for header in self.read_headers(server):
+            if isinstance(header, JournalError):
+                raise header
+            return header
+        raise JournalError(f"There is no run for the placement at {server} in {self.directory}")
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run's files; raise JournalError if it is under way. The journal may be damaged."""
+        path = self._find(run_id)
+        with _as_journal_error(path):
+            descriptor = _open_locked(path)
+            try:
+                # a journal without the other files is read as any other
+                for each in (_mark_of(path), path.with_suffix(".control"), path):
+                    each.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
+    def _only_of(self, server: str | None, read: Callable[[str], _Read]) -> Callable[[str], _Read | None]:
+        def read_wanted(run_id: str) -> _Read | None:
+            is_wanted = server in (None, self.read_header(run_id).server)
+            return read(run_id) if is_wanted else None
+
+        return read_wanted
+
+    def _list_paths(self) -> list[pathlib.Path]:
+        """Return the journals, in the order in which their runs were started."""
+        return sorted(self.directory.glob(f"*{_SUFFIX}"))
+
+    def _find(self, run_id: str) -> pathlib.Path:
+        """Return the journal of the run with this ID, or of the only one whose ID begins with it.
+
+        An ID that a narrow list shows without its middle, as ``2026...7e8914``, does as well.
+        """
+        path = self.directory / f"{run_id}{_SUFFIX}"
+        if run_id and "/" not in run_id:
+            if path.is_file():
+                return path
+            begin, _, end = run_id.partition(CUT)
+            paths, ending = self._list_paths(), f"{end}{_SUFFIX}"
+            found = [each for each in paths if each.name.startswith(begin) and each.name.endswith(ending)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                more = len(found) - _MOST_CANDIDATES
+                candidates = ", ".join(each.stem for each in found[-_MOST_CANDIDATES:])
+                earlier = f", and {more:,} earlier" if more > 0 else ""
+                told = f"{len(found):,} runs: {candidates}{earlier}"
+                raise JournalError(f"{run_id!r} begins the IDs of {told}; give more of the ID")
+        raise UnknownRun(run_id, self.directory)
 
 
-def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
-    """Read a run."""
-    path = _find(run_id, directory)
-    with _as_journal_error(path):
-        # the mark first: whoever writes at the moment is ahead of it
-        mark, content = _read_mark(path), path.read_bytes()
-        run = _parse_whole(path, content, mark)
-        with path.open("rb") as file:
-            return replace(run, is_running=_is_locked(file))
-
-
-def read_summary(run_id: str, directory: pathlib.Path | None = None) -> Summary:
-    """Read the state and the counts of a run.
-
-    PERF: if nothing was written behind the end of its last attempt, only the first line and the last are read
-    and verified. The lines between are not, which is left to `read`; it takes 0.3 s for 10,000 changes.
-    Any other journal is read whole: of a run that is unfinished because its process died, and a copy without
-    its mark.
-    """
-    path = _find(run_id, directory)
-    with _as_journal_error(path):
-        # the mark first: whoever writes at the moment is ahead of it
-        mark = _read_mark(path)
-        with path.open("rb") as file:
-            header = _parse_marked(path, file.readline(), mark).header
-            summary = _read_last_summary(file, mark)
-            # after the last line: whoever resumes the run locks it before it writes
-            if summary is not None and not _is_locked(file):
-                return Summary(header, **summary)
-    return read(run_id, directory).summary
+def _read_each(
+    paths: Iterable[pathlib.Path], read: Callable[[str], _Read | None]
+) -> Iterator[_Read | JournalError]:
+    """Yield what is read of journals, or the error, but nothing of one that is deleted meanwhile."""
+    for path in paths:
+        try:
+            found: _Read | JournalError | None = read(path.name.removesuffix(_SUFFIX))
+        except JournalError as error:
+            found = error if path.exists() else None
+        if found is not None:
+            yield found
 
 
 def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[str, Any] | None:
@@ -335,127 +489,6 @@ def _is_locked(file: IO[bytes]) -> bool:
         return True
     fcntl.flock(file, fcntl.LOCK_UN)
     return False
-
-
-def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
-    """Read what a run is about, without what it changes."""
-    path = _find(run_id, directory)
-    with _as_journal_error(path):
-        mark = _read_mark(path)
-        with path.open("rb") as file:
-            return _parse_marked(path, file.readline(), mark).header
-
-
-def complete_id(run_id: str, directory: pathlib.Path | None = None) -> str:
-    """Return the ID of the run that is named, by its ID or by a prefix that no other run's ID has.
-
-    Raise JournalError if there is none, or if there are several.
-    """
-    return _find(run_id, directory).name.removesuffix(_SUFFIX)
-
-
-def list_ids(directory: pathlib.Path | None = None) -> list[str]:
-    """Return the IDs of all runs, the oldest first."""
-    return [path.name.removesuffix(_SUFFIX) for path in _list_paths(directory)]
-
-
-def read_all(
-    directory: pathlib.Path | None = None, server: str | None = None
-) -> Iterator[Run | JournalError]:
-    """Yield all runs, the oldest first; in place of one that cannot be read, the error.
-
-    :param server: yield only runs of the server that has this address, as `identify_server` returns it
-    """
-    return _read_each(_list_paths(directory), _only_of(server, read))
-
-
-def read_summaries(
-    directory: pathlib.Path | None = None, server: str | None = None
-) -> Iterator[Summary | JournalError]:
-    """Yield the summaries of all runs, as `read_all` yields the runs."""
-    return _read_each(_list_paths(directory), _only_of(server, read_summary))
-
-
-def _only_of(
-    server: str | None, read: Callable[[str, pathlib.Path], _Read]
-) -> Callable[[str, pathlib.Path], _Read | None]:
-    def read_wanted(run_id: str, directory: pathlib.Path) -> _Read | None:
-        is_wanted = server in (None, read_header(run_id, directory).server)
-        return read(run_id, directory) if is_wanted else None
-
-    return read_wanted
-
-
-def read_headers(server: str, directory: pathlib.Path | None = None) -> Iterator[Header | JournalError]:
-    """Yield the headers of the runs for a server, the last first; in place of a damaged one, the error."""
-
-    def read_wanted(run_id: str, directory: pathlib.Path) -> Header | None:
-        header = read_header(run_id, directory)
-        return header if header.server == server else None
-
-    return _read_each(reversed(_list_paths(directory)), read_wanted)
-
-
-def read_undos(run_id: str, directory: pathlib.Path | None = None) -> list[Summary]:
-    """Return the runs that undo a run, and those that undo these, the oldest first.
-
-    Runs that cannot be read are left out. PERF: an undo is started after what it undoes, so nothing is read
-    of earlier runs, and of later ones that undo nothing here only the first line.
-    """
-    undone, undos = {run_id}, []
-    later = [path for path in _list_paths(directory) if path.name > f"{run_id}{_SUFFIX}"]
-
-    def read_wanted(other: str, directory: pathlib.Path) -> Summary | None:
-        return read_summary(other, directory) if read_header(other, directory).undoes in undone else None
-
-    for run in _read_each(later, read_wanted):
-        if isinstance(run, Summary):
-            undone.add(run.header.id)
-            undos.append(run)
-    return undos
-
-
-def _read_each(
-    paths: Iterable[pathlib.Path], read: Callable[[str, pathlib.Path], _Read | None]
-) -> Iterator[_Read | JournalError]:
-    """Yield what is read of journals, or the error, but nothing of one that is deleted meanwhile."""
-    for path in paths:
-        try:
-            found: _Read | JournalError | None = read(path.name.removesuffix(_SUFFIX), path.parent)
-        except JournalError as error:
-            found = error if path.exists() else None
-        if found is not None:
-            yield found
-
-
-def find_last(server: str, directory: pathlib.Path | None = None) -> Header:
-    """Return the header of the last run that was started for a server; raise JournalError if there is none.
-
-    A journal that cannot be read raises its error, as its run may be the last.
-    """
-    for header in read_headers(server, directory):
-        if isinstance(header, JournalError):
-            raise header
-        return header
-    raise JournalError(f"There is no run for the placement at {server} in {directory or state_directory()}")
-
-
-def delete(run_id: str, directory: pathlib.Path | None = None) -> None:
-    """Delete a run's files; raise JournalError if it is under way. The journal may be damaged."""
-    path = _find(run_id, directory)
-    with _as_journal_error(path):
-        descriptor = _open_locked(path)
-        try:
-            # a journal without the other files is read as any other
-            for each in (_mark_of(path), path.with_suffix(".control"), path):
-                each.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
-
-
-def _list_paths(directory: pathlib.Path | None) -> list[pathlib.Path]:
-    """Return the journals, in the order in which their runs were started."""
-    return sorted((directory or state_directory()).glob(f"*{_SUFFIX}"))
 
 
 def _open_locked(path: pathlib.Path) -> int:
@@ -504,30 +537,6 @@ def _read_mark(path: pathlib.Path) -> tuple[int, str] | None:
     except OSError:
         return None
     return (int(words[0]), words[1]) if len(words) == 2 and words[0].isdecimal() and int(words[0]) else None
-
-
-def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
-    """Return the journal of the run with this ID, or of the only one whose ID begins with it.
-
-    An ID that a narrow list shows without its middle, as ``2026...7e8914``, does as well.
-    """
-    directory = directory or state_directory()
-    path = directory / f"{run_id}{_SUFFIX}"
-    if run_id and "/" not in run_id:
-        if path.is_file():
-            return path
-        begin, _, end = run_id.partition(CUT)
-        paths, ending = _list_paths(directory), f"{end}{_SUFFIX}"
-        found = [each for each in paths if each.name.startswith(begin) and each.name.endswith(ending)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            more = len(found) - _MOST_CANDIDATES
-            candidates = ", ".join(each.stem for each in found[-_MOST_CANDIDATES:])
-            earlier = f", and {more:,} earlier" if more > 0 else ""
-            told = f"{len(found):,} runs: {candidates}{earlier}"
-            raise JournalError(f"{run_id!r} begins the IDs of {told}; give more of the ID")
-    raise UnknownRun(run_id, directory)
 
 
 @contextlib.contextmanager

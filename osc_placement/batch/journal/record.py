@@ -35,8 +35,8 @@ Document = dict[str, Any]
 #: of the format of journals
 VERSION: Final = 1
 _SETTINGS: Final = {
-    **dict.fromkeys(("atomic", "keeps_capacity", "keeps_managed"), bool),
-    "kind": str,
+    **dict.fromkeys(("atomic", "keeps_managed"), bool),
+    **dict.fromkeys(("kind", "capacity"), str),
     "throttle": (int, float),
     **dict.fromkeys(("concurrency", "max_failures"), int),
 }
@@ -51,7 +51,7 @@ EDITS: Final[tuple[type[JournalledEdit], ...]] = (
     StateEdit,
     UndoEdit,
 )
-_SELECTION_TYPES: Final = {"in_tree": str, "name": str, "root_only": bool, "everything": bool}
+_SELECTION_TYPES: Final = {"in_tree": str, "name": str, "everything": bool}
 _NAME_CONDITIONS: Final = ("aggregates", "required", "forbidden", "providers")
 _PROVIDER_TYPES: Final = {"generation": int, "parent_provider_uuid": str, "root_provider_uuid": str}
 _CONSUMER_TYPES: Final = {"generation": int, "project_id": str, "user_id": str, "consumer_type": str}
@@ -71,6 +71,7 @@ def change_to_json(change: Change) -> Document:
         "after": change.after.to_json(),
         "reason": change.reason,
         **({"partial": True} if change.is_partial else {}),
+        **({"halves": [each.to_json() for each in change.halves]} if change.halves else {}),
     }
 
 
@@ -101,7 +102,8 @@ def change_from_json(document: Document) -> Change:
     ]
     if one_sided:
         raise ValueError(f"{one_sided[0]} are known before or after only")
-    return Change(subject, before, after, document.get("reason", ""), document.get("partial", False))
+    halves = tuple(map(ProviderState.from_json, document.get("halves", ())))
+    return Change(subject, before, after, document.get("reason", ""), document.get("partial", False), halves)
 
 
 def _known(kind: type, document: Document) -> Document:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from osc_placement.batch.plan import IN_PART, REFUSED, Change, Edit, Result
+from osc_placement.batch.plan import IN_PART, REFUSED, RESHAPE, Change, Edit, Policy, Result
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
@@ -60,6 +60,17 @@ class Header:
     def kind(self) -> str:
         """Return the kind of a run that is not of a batch."""
         return str(self.settings.get("kind", ""))
+
+    @property
+    def is_reshape(self) -> bool:
+        """Return whether it is a reshape, which is made, resumed and undone in one transaction."""
+        return self.kind == RESHAPE
+
+    @property
+    def policy(self) -> Policy:
+        """Return what its plans may take away."""
+        capacity = self.settings.get("capacity", "ignore")
+        return Policy(capacity, bool(self.settings.get("keeps_managed")))
 
     @property
     def title_of_undo(self) -> str:

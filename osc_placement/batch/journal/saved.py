@@ -14,10 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from osc_placement.batch.capacity import find_excesses
+from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.device import DeviceRelease
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.facets import FACETS, Facet, ProviderState, holds
+from osc_placement.batch.guards import guard
+from osc_placement.batch.guards.capacity import find_excesses, is_shrinking
+from osc_placement.batch.guards.managed import describe_dropped, warn_of_dropped
+from osc_placement.batch.journal.file import check_server, identify_server
 from osc_placement.batch.journal.record import (
     change_from_json,
     change_to_json,
@@ -28,14 +32,26 @@ from osc_placement.batch.journal.record import (
     selection_to_json,
 )
 from osc_placement.batch.merge import merge
-from osc_placement.batch.plan import SAVED, Change, Edit, Gone, Plan, Reading, plan_change, refuse_gone
-from osc_placement.batch.repeat import edits_of
+from osc_placement.batch.plan import (
+    SAVED,
+    Change,
+    Edit,
+    Gone,
+    Plan,
+    Policy,
+    Reading,
+    plan_change,
+    refuse_gone,
+)
+from osc_placement.batch.reselect import Reselection
+from osc_placement.batch.select import read_again
 from osc_placement.batch.undo import MOST_NAMES
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import list_names
 from osc_placement.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
     from osc_placement.batch.selection import Selection
 
 FORMAT: Final = SAVED
@@ -83,8 +99,8 @@ class SavedPlan:
     warnings: tuple[str, ...] = ()
     #: judged again when it is carried out
     selects: Selection | None = None
-    #: whether traits that nova-compute reports may be dropped
-    drop_managed: bool = False
+    #: whether traits that nova-compute reports must stay
+    keeps_managed: bool = False
     #: what was refused or could not be read when it was planned, with the reasons
     refused: tuple[tuple[Change, RefusedBefore], ...] = ()
 
@@ -98,7 +114,57 @@ class SavedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Found:
+    """What is found of a saved plan before it is carried out.
+
+    :ivar readings: of the providers of its steps, as they are now
+    :ivar left: by UUID, why some are not changed, as they left the selection since
+    :ivar moves: those for which it does not hold any more
+    """
+
+    saved: SavedPlan
+    readings: Sequence[Reading]
+    left: Mapping[str, str]
+    moves: Sequence[Moved]
+
+    def plan(
+        self, client: PlacementClient, policy: Policy, *, replan: bool, concurrency: int = CONCURRENCY
+    ) -> Plan:
+        """Return the plan of what is there now, guarded; warn of changes that are left out.
+
+        :param policy: for capacity; of traits that nova-compute reports, the saved plan has its own
+        :param replan: whether it is the operator's word that one-time-use devices were cleaned since
+        """
+        saved = self.saved
+        plan = guard(
+            client,
+            plan_saved(saved, self.moves, self.readings, self.left),
+            replace(policy, keeps_managed=saved.keeps_managed),
+            # providers that did not move were judged when they were planned
+            [move.now for move in self.moves],
+            planned=() if replan else saved.steps,
+            concurrency=concurrency,
+        )
+        return replace(plan, warnings=(*plan.warnings, *_describe_vain(saved, self.readings, plan)))
+
+
+def find_saved(client: PlacementClient, saved: SavedPlan, *, concurrency: int = CONCURRENCY) -> Found:
+    """Read the providers of a saved plan; raise WrongServer if it was made for another server."""
+    check_server(saved.server, client.endpoint)
+    readings = read_again(
+        client,
+        [step.subject for step in saved.steps],
+        saved.facets,
+        with_usages=any(map(is_shrinking, saved.steps)),
+        concurrency=concurrency,
+    )
+    left = Reselection(client, saved.selects).find_left_of(readings)
+    moves = [move for move in find_moves(saved, readings) if move.step.uuid not in left]
+    return Found(saved, readings, left, moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
     """A provider for which a saved plan does not hold any more; ``what`` changed, in words.
 
     ``facets`` are those that are not as they were; none if the provider cannot be read. It
@@ -125,17 +191,19 @@ def save_plan(
     server: str,
     selection: str,
     atomic: bool = False,
-    drop_managed: bool = False,
 ) -> None:
-    """Write what a plan would change, with generations; readable by its owner only."""
+    """Write what a plan would change, with generations; readable by its owner only.
+
+    :param server: the endpoint that it was made for
+    """
     usages = {reading.subject.uuid: reading.usages for reading in readings}
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "server": server,
+        "server": identify_server(server),
         "selection": selection,
         "atomic": atomic,
-        "drop_managed": drop_managed,
+        "keeps_managed": plan.policy.keeps_managed,
         "selects": selection_to_json(plan.selection),
         "edit": edit_to_json(plan.edit),
         "warnings": list(plan.warnings),
@@ -184,7 +252,7 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
             document["atomic"],
             tuple(document["warnings"]),
             selection_from_json(document["selects"]),
-            document["drop_managed"],
+            document["keeps_managed"],
             tuple(
                 (change_from_json(each["change"]), RefusedBefore(each["error"], each.get("code")))
                 for each in document["refused"]
@@ -203,7 +271,7 @@ def _sum(document: Mapping[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
+def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Moved]:
     """Find the steps that cannot be carried out as they were shown.
 
     A step has moved if a field that it changes is neither as it was nor as it is to be, if its edit would
@@ -213,19 +281,20 @@ def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
 
     :param readings: of the steps, with the `facets` of the plan, and usages where a step leaves less capacity
     """
-    edits = edits_of(saved.edit, saved.steps)
     moves = [
-        _find_move(saved, step, edits.get(step.uuid, saved.edit), now)
+        _find_move(saved, step, saved.edit.edit_of(step), now)
         for step, now in zip(saved.steps, readings, strict=True)
     ]
     return [move for move in moves if move.what]
 
 
-def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move:
+def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Moved:
     """Return what moved, with words that are empty if nothing did."""
     if now.state is None:
         is_gone = isinstance(now.error, Gone)
-        return Move(step, now, "it does not exist any more" if is_gone else f"it cannot be read: {now.error}")
+        return Moved(
+            step, now, "it does not exist any more" if is_gone else f"it cannot be read: {now.error}"
+        )
     facets: set[Facet] = set()
     wanted, expected = merge(step, now.state)
     again = plan_change(edit, now.subject, now.state)
@@ -254,12 +323,12 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
     grown = [str(each) for each in excesses if each.missing > known.get(each.resource_class, 0)]
     if grown:
         facets.add("allocations")
-    return Move(step, now, "; ".join([*told, *grown]), frozenset(facets), bool(grown) and not told)
+    return Moved(step, now, "; ".join([*told, *grown]), frozenset(facets), bool(grown) and not told)
 
 
 def plan_saved(
     saved: SavedPlan,
-    moves: Sequence[Move] = (),
+    moves: Sequence[Moved] = (),
     readings: Sequence[Reading] | None = None,
     left: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -272,12 +341,14 @@ def plan_saved(
         generation that was read
     :param left: by UUID why some are not changed, as they left the selection since
     """
-    edits = edits_of(saved.edit, saved.steps)
+    edits = {step.uuid: saved.edit.edit_of(step) for step in saved.steps}
     moved = {move.step.uuid: move.now for move in moves}
     now = dict(zip((step.uuid for step in saved.steps), readings or (), strict=readings is not None)) | moved
     unreadable: dict[str, Exception] = {}
     steps: list[Change] = []
-    warnings = list(saved.warnings)
+    # those of the plan that is made now are given again
+    stale = warn_of_dropped(describe_dropped(saved.steps), keeps=saved.keeps_managed)
+    warnings = [warning for warning in saved.warnings if warning != stale]
     for step in saved.steps:
         reading = now.get(step.uuid)
         if reading is None:
@@ -289,7 +360,7 @@ def plan_saved(
         elif why := (left or {}).get(step.uuid):
             steps.append(Change(reading.subject, reading.state, reading.state, why))
         else:
-            steps.append(plan_change(edits.get(step.uuid, saved.edit), reading.subject, reading.state))
+            steps.append(plan_change(edits[step.uuid], reading.subject, reading.state))
         told = _warn_of_excesses(step, saved.usages[step.uuid])
         # those that moved are judged again by whoever carries the plan out
         again = [] if step.uuid in moved else _warn_of_excesses(steps[-1], reading.usages or {})
@@ -307,7 +378,7 @@ def plan_saved(
     return refuse_gone(plan)
 
 
-def describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> Iterator[str]:
+def _describe_vain(saved: SavedPlan, readings: Iterable[Reading], plan: Plan) -> Iterator[str]:
     """Yield a line for each reason for which a plan leaves providers other than it was saved for them.
 
     :param readings: of the steps that were saved

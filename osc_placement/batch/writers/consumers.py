@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.api.consumer import Consumer, describe_consumers
-from osc_placement.batch.plan import Change, describe_owner, set_owner
+from osc_placement.batch.facets import describe_owner
+from osc_placement.batch.plan import Change, set_owner
 from osc_placement.errors import ANSWER_LOST
 from osc_placement.model import UNKNOWN_TYPE
 

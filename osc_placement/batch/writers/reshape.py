@@ -9,6 +9,7 @@ held nothing anywhere, project and user are the ``owner`` of the state.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,22 +35,34 @@ class Ownerless(PlacementError):
         super().__init__(f"Consumer {consumer} holds nothing any more; look again at what it should hold")
 
 
-class MayNotReshape(PlacementError):
+class MayNotReshape(Forbidden):
     """Placement refused a reshape, which its default policy keeps from administrators."""
 
     def __init__(self, error: Forbidden) -> None:
-        self.error = error
-        super().__init__(
-            f"{error}; by default only the role 'service' may reshape, and not 'admin': use the credentials "
-            "of a service such as nova, or set placement:reshaper:reshape to rule:admin_or_service_api in "
-            "placement's policy.yaml"
+        super().__init__(403, str(error), method=error.method, url=error.url)
+
+    #: that of the answer, which is its cause
+    error_code = PlacementError.error_code
+
+    def __str__(self) -> str:
+        return (
+            f"{self.message}; by default only the role 'service' may reshape, and not 'admin': use the "
+            "credentials of a service such as nova, or set placement:reshaper:reshape to "
+            "rule:admin_or_service_api in placement's policy.yaml"
         )
 
 
 def require_right(client: PlacementClient) -> None:
     """Raise MayNotReshape if the caller may not reshape; change nothing."""
-    try:
+    with naming_right():
         client.require_reshape()
+
+
+@contextmanager
+def naming_right() -> Iterator[None]:
+    """Raise MayNotReshape where placement, and no proxy before it, forbids a reshape."""
+    try:
+        yield
     except Unconfirmed:
         raise
     except Forbidden as error:
@@ -77,12 +90,8 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
         "inventories": {change.uuid: _describe_inventories(inventories, generation)},
         "allocations": consumers,
     }
-    try:
+    with naming_right():
         send_new_consumers(lambda: client.reshape(payload, version), consumers.values())
-    except Unconfirmed:
-        raise
-    except Forbidden as error:
-        raise MayNotReshape(error) from error
     generation = client.show_provider(change.uuid)["generation"]
     yield generation
     wanted = change.after.inventories or {}

@@ -7,19 +7,18 @@ with real requests, and says in cells what it is to bring about.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from osc_placement.api.concurrency import Reading as ReadingSettings
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch import select, service
 from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.guards import guard
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import AggregateEdit, TraitEdit
-from osc_placement.batch.plan import APPLY, Change, Plan, make_plan
-from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.reshape import KIND as RESHAPE
-from osc_placement.batch.reshape import Move, describe_moves, plan_reshape
-from osc_placement.batch.reshape_run import Task, read_world
+from osc_placement.batch.plan import Change, Plan, Policy, make_plan
+from osc_placement.batch.repeat import Recorded
+from osc_placement.batch.reshape import Move, Moves
 from osc_placement.batch.selection import Selection
 from osc_placement.batch.service import Job
 from osc_placement.model import Inventory
@@ -58,6 +57,20 @@ providers:
 - {{name: host-f, uuid: {NEWER}, parent: host-e, inventories: {{VGPU: {{total: 3}}}}}}
 - {{name: host-g, uuid: {HOST_G}, aggregates: [{ROW}]}}
 - {{name: host-h, uuid: {HOST_H}, parent: host-g, traits: [{NEW_TRAIT}]}}
+"""
+#: a host gets the name and the consumer of one that goes, which has less capacity than that consumer holds
+STATE_OF_A_REPLACED_HOST = f"""
+resource_classes: [CUSTOM_OLD]
+traits: [CUSTOM_OLD]
+providers:
+- {{name: host-b, uuid: {A}}}
+- {{name: host-c, uuid: {C}}}
+- {{name: host-d, uuid: {CHILD}, parent: host-b}}
+allocations:
+- {{consumer: {K1}, project: project, user: user, type: INSTANCE,
+    resources: {{host-b: {{VCPU: 2, VGPU: 3}}}}}}
+- {{consumer: {K2}, project: project, user: user, type: INSTANCE, resources: {{host-b: {{VCPU: 2}}}}}}
+- {{consumer: {K3}, project: project, user: user, type: INSTANCE, resources: {{host-c: {{VCPU: 1}}}}}}
 """
 
 
@@ -153,6 +166,7 @@ class Case:
     :ivar may_fail: whether a change of a subject may fail in a resume that no fault reaches, for what others
         wrote: a function of the ledger and the id of the subject
     :ivar before: names the case that is run whole before, which this one undoes
+    :ivar prepare: makes of the cloud that of the case, with a client
     """
 
     name: str
@@ -163,11 +177,12 @@ class Case:
     may_fail: Callable = lambda ledger, uuid: False
     has_bulk: bool = True
     before: str = ""
+    prepare: Callable | None = None
 
     @property
     def is_long(self):
-        """Return whether a run has some sixty requests, where others have up to ten."""
-        return "apply" in self.name
+        """Return whether a run has twenty to sixty requests, where others have up to ten."""
+        return "apply" in self.name or "replaced" in self.name
 
 
 def read_with(client):
@@ -180,9 +195,7 @@ def _plan_edit(client, _directory, *, edit, is_atomic=False):
     with_usages = "inventories" in edit.facets
     readings = select.read_selected(client, selection, edit.facets, with_usages=with_usages, concurrency=1)
     readings.sort(key=lambda reading: reading.subject.uuid)
-    plan = make_plan(edit, readings)
-    if with_usages:
-        plan = service.judge_capacity(client, plan, readings, concurrency=1)
+    plan = guard(client, make_plan(edit, readings), Policy("keep"), readings, concurrency=1)
     return Job(plan, "the hosts", is_atomic=is_atomic)
 
 
@@ -228,7 +241,7 @@ def _plan_apply(client, _directory, *, text=STATE, prune=True):
     reading = ReadingSettings(concurrency=1)
     document, current = state_read.read_current(client, document, prune=prune, reading=reading)
     plan = plan_run(plan_apply(document, current), "apply state.yaml")
-    return Job(state_read.judge_run(client, plan, current, concurrency=1), "", APPLY)
+    return Job(guard(client, plan, Policy("keep"), current.readings, concurrency=1))
 
 
 def _inventories(uuid, name, **given):
@@ -273,6 +286,20 @@ def _new_hosts_goal(_cells):
     }
 
 
+def _fill_host(client):
+    """Leave a host less capacity than its consumer holds."""
+    generation = client.show_provider(B)["generation"]
+    client.set_inventory(B, "MEMORY_MB", {"total": 4096, "reserved": 4000}, generation)
+
+
+def _replaced_host_goal(_cells):
+    owner = {("consumer", uuid, "owner"): ("project", "user", "INSTANCE") for uuid in (K1, K2, K3)}
+    held = ((K1, A, "VCPU", 2), (K1, A, "VGPU", 3), (K2, A, "VCPU", 2), (K3, C, "VCPU", 1))
+    allocations = {("consumer", uuid, "allocations", host, name): amount for uuid, host, name, amount in held}
+    names = {("provider", A, "name"): "host-b", ("provider", C, "name"): "host-c"}
+    return {**names, **owner, **allocations}
+
+
 def _is_of_state(cell):
     """Whether the state file describes a cell, or the part that it would be in."""
     # of the second host it describes the traits only
@@ -280,11 +307,8 @@ def _is_of_state(cell):
 
 
 def _plan_reshape(client, _directory):
-    moves = [Move(A, CHILD, "VGPU", 6)]
-    read = functools.partial(read_world, client, (A, CHILD), {A: frozenset({"VGPU"})})
-    plan = plan_reshape(read(), moves)
-    task = Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves))
-    return Job(task.steps, "the first host", RESHAPE, True, task)
+    job = Job.for_reshape(client, Moves([Move(A, CHILD, "VGPU", 6)]))
+    return replace(job, selection="the first host")
 
 
 def _reshape_goal(cells):
@@ -314,7 +338,7 @@ def _plan_migration(client, _directory):
         after = ProviderState(allocations=wanted[reading.subject.uuid])
         changes.append(Change(reading.subject, before, after))
     edit = Recorded("heal allocations", ("allocations",))
-    return Job(Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes))), kind="migration")
+    return Job(Plan(edit, tuple(changes)))
 
 
 def _migration_goal(cells):
@@ -358,7 +382,7 @@ _RESHAPE_DEEDS = (
 def _plan_undo(client, directory):
     """Plan the undo of the only run there is."""
     (path,) = directory.glob("*.jsonl")
-    return service.undo(client, path.stem, read_with(client), directory=directory)
+    return service.Runs(directory).undo(client, path.stem, read_with(client))
 
 
 def _undo_case(name, deeds, **options):
@@ -430,12 +454,23 @@ CASES = {
             _NEW_HOSTS_DEEDS,
             may_fail=_any_other,
         ),
+        Case(
+            "replaced-host",
+            functools.partial(_plan_apply, text=STATE_OF_A_REPLACED_HOST),
+            _replaced_host_goal,
+            _beside(A),
+            lambda cell: B in cell or cell[0] == "consumer",
+            # the consumer does not come back to a host that did not go, and has no room for it
+            lambda ledger, uuid: uuid == K2 or _any_other(ledger, uuid),
+            prepare=_fill_host,
+        ),
         Case("reshape", _plan_reshape, _reshape_goal, _RESHAPE_DEEDS, may_fail=_any_other),
         Case("migration", _plan_migration, _migration_goal, _CONSUMER_DEEDS, may_fail=_is_concerned),
         _undo_case("ratio", (*_beside(A), *_beside(B), *_RATIO_DEEDS)),
         _undo_case("trait-set", (*_beside(A), *_beside(B)), has_bulk=False),
         _undo_case("class", (*_beside(A), *_CLASS_DEEDS)),
         _undo_case("apply", _APPLY_DEEDS, may_fail=_any_other),
+        _undo_case("replaced-host", _beside(A), may_fail=_any_other),
         _undo_case("reshape", _RESHAPE_DEEDS, may_fail=_any_other),
         _undo_case("migration", _CONSUMER_DEEDS, may_fail=_is_concerned),
     )

@@ -6,6 +6,8 @@ amount that a consumer has allocated of a class. It is a tuple of the kind and t
 what it is there. Generations are no cells. Cells are read from the tables, not through the API.
 """
 
+import itertools
+
 from osc_placement.server import deploy
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database
@@ -28,6 +30,7 @@ class Server:
         self._borrowed = self._database.engine.raw_connection()
         self._connection = self._borrowed.driver_connection
         self.application = deploy.make_application(conf, self._database)
+        self._identities = itertools.count(1)
         #: no fault can reach it
         self.client = direct_client(self.application)
 
@@ -41,8 +44,15 @@ class Server:
         return self._connection.serialize()
 
     def restore(self, contents):
-        """Replace the contents of the database, as an operator does who restores a backup."""
+        """Replace the contents of the database, and let the server see that it is another one.
+
+        It may have as many writes as the one before it, by the same server, and the server would believe that
+        it has read them.
+        """
         self._connection.deserialize(contents)
+        identity = next(self._identities)
+        self._connection.execute("UPDATE oscp_database_identity SET identity = ?", [identity])
+        self._connection.commit()
 
     def read_cells(self):
         """Return the value of each cell."""

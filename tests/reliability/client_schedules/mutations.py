@@ -16,8 +16,8 @@ from osc_placement.batch.journal.file import Journal
 from osc_placement.batch.journal.run import Run
 from osc_placement.batch.merge import Merged
 from osc_placement.batch.plan import Change, Outcome, Result, plan_change
+from osc_placement.batch.reshape import RecordedReshape
 from osc_placement.batch.transaction import ProvidersTransaction
-from osc_placement.batch.undo import ReshapeUndo
 from osc_placement.model import Provider
 from tests.reliability.client_schedules import explore, trials
 from tests.reliability.client_schedules.cases import CASES
@@ -189,7 +189,7 @@ MUTATIONS = {
     "a resume plans anew": Mutation("trait-set", _resume_plans_anew),
     "what has no outcome is not undone": Mutation("aggregate", _unknown_is_not_undone),
     "a transaction that is done is not found to be": Mutation(
-        "reshape", lambda: [(ReshapeUndo, "is_done", lambda _undo, _world: False)]
+        "reshape", lambda: [(RecordedReshape, "is_done", lambda _request, _world: False)]
     ),
     "a transaction whose answer was lost is taken to be done": Mutation(
         "ratio-atomic", lambda: [(ProvidersTransaction, "is_done", lambda _transaction: True)]

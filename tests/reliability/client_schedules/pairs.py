@@ -9,7 +9,6 @@ begun, or done, before either of them starts. The threads and the order of their
 import pathlib
 
 from osc_placement.batch import service
-from osc_placement.batch.execute import execute_plan
 from osc_placement.errors import PlacementError
 from tests.reliability.client_schedules.cases import CASES, read_with
 from tests.reliability.client_schedules.cloud import OTHER, RUN, Ledger
@@ -134,7 +133,7 @@ class Pair:
     def _make(self):
         """Do what a resume or an undo is about; return the database, the ledgers and the files."""
         server = self._bench.server
-        server.restore(self._bench.start("")[0])
+        server.restore(self._bench.cloud)
         world = World(server, ledger=_Ledgers(server.read_cells()))
         for number, (verb, case) in enumerate(self._scripts):
             _clear(self._directories[number])
@@ -222,12 +221,13 @@ def _do(verb, case, client, directory):
             job = case.plan(client, directory)
         else:
             run_id = min(directory.glob("*.jsonl")).stem
-            plan = service.resume if verb == "resume" else service.undo
-            job = plan(client, run_id, read_with(client), directory=directory)
+            runs = service.Runs(directory)
+            plan = runs.resume if verb == "resume" else runs.undo
+            job = plan(client, run_id, read_with(client))
         with job:
             if job.is_needed:
                 return carry_out(client, job, directory).outcomes
-            return execute_plan(client, job.plan, concurrency=1).outcomes
+            return job.plan.end().outcomes
     except PlacementError as error:
         return error
 

@@ -119,21 +119,29 @@ class Bench:
         self.disk = Disk(directory)
         self.server = Server()
         make_cloud(self.server.client)
-        self._starts = {"": (self.server.save(), {})}
+        #: the database that all cases begin with
+        self.cloud = self.server.save()
+        self._starts = {"": (self.cloud, {})}
         self._judges = {}
 
     def close(self):
         """Close the server."""
         self.server.close()
 
-    def start(self, name):
-        """Return the database and the files after the whole run of a case; with no name, the first."""
-        if name not in self._starts:
-            history = self.conduct(CASES[name])
-            assert not history.problems, history.problems
-            files = {path.name: path.read_bytes() for path in self.disk.path.iterdir() if path.is_file()}
-            self._starts[name] = self.server.save(), files
-        return self._starts[name]
+    def start(self, case):
+        """Return the database and the files with which a case begins, if it is an undo after that run."""
+        key = case.before or (f"{case.name}, prepared" if case.prepare else "")
+        if key not in self._starts:
+            files = {}
+            if case.before:
+                history = self.conduct(CASES[case.before])
+                assert not history.problems, history.problems
+                files = {path.name: path.read_bytes() for path in self.disk.path.iterdir() if path.is_file()}
+            else:
+                self.server.restore(self.cloud)
+                case.prepare(self.server.client)
+            self._starts[key] = self.server.save(), files
+        return self._starts[key]
 
     def judge(self, case):
         """Return the rules for a case; the goal of an undo is the cloud before the run that it undoes."""
@@ -145,8 +153,8 @@ class Bench:
         if not case.before:
             return Judge(case.goal, case.is_closed, case.may_fail)
         cells = []
-        for name in ("", case.before):
-            self.server.restore(self.start(name)[0])
+        for each in (CASES[case.before], case):
+            self.server.restore(self.start(each)[0])
             cells.append(self.server.read_cells())
         first, then = cells
         goal = {
@@ -167,7 +175,7 @@ class Bench:
         """
         judge = self.judge(case)
         if origin is None:
-            contents, files = self.start(case.before)
+            contents, files = self.start(case)
             self.server.restore(contents)
             self._write(files)
             world = World(self.server, case.deeds, look=self.disk.look)
@@ -219,8 +227,8 @@ class Bench:
     def _plan_recovery(self, history, client, verb):
         run_id, directory, read = history.path.stem, self.disk.path, read_with(client)
         if verb == RESUME:
-            return service.resume(client, run_id, read, directory=directory, concurrency=1)
-        return service.undo(client, run_id, read, force=verb == FORCE, directory=directory)
+            return service.Runs(directory).resume(client, run_id, read, concurrency=1)
+        return service.Runs(directory).undo(client, run_id, read, force=verb == FORCE)
 
     def recover(self, history, cut, verbs, late=0):
         """Resume or undo, one after the other, a run that crashed; return its world and what is wrong.
@@ -288,8 +296,8 @@ def read_journal(content):
 
 def carry_out(client, job, directory):
     """Carry a job out with a journal, as commands do, and return the report."""
-    recorder = service.start(client, job, directory)
-    return service.carry_out(client, job, recorder, _PACE).report
+    recorder = service.Runs(directory).start(client, job)
+    return service.carry_out(client, job, recorder, _PACE)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ COMMAND = re.compile(
     rf"|placement-migrate heal-allocations(?: --force)?(?: --instance {UUID})?"
     rf"|{STATEMENT}"
 )
+#: advice that is no command: to restart the nova-compute of a host
+RESTART = re.compile(r"was evacuated from (\w+), .* removes this when it is restarted")
 #: commands that only show
 SHOWS = (
     "openstack server event list",
@@ -299,14 +301,19 @@ class Storm:
     def _follow_advice(self, found):
         """Run the commands that the audit prints; whether there were some."""
         report = self._audit(found)
-        commands = []
+        commands, hosts = [], set()
         if report.get("rows"):
             commands.append(AUDIT.replace("audit", "audit --delete"))
         for finding in report.get("findings", ()):
             texts = COMMAND.findall(finding["text"])
             commands += [text for text in texts if text not in commands]
+            hosts |= set(RESTART.findall(finding["text"]))
             if not texts:
                 found.commands.append(f"no command: {finding['subject']}: {finding['text']}")
+        for host in sorted(hosts):
+            plane.stop(f"nova-{host}")
+            self.users.restart(host)
+            found.commands.append(f"restart of nova-compute of {host}")
         for command in commands:
             if command.startswith("UPDATE"):
                 books.execute("nova_cell1", command)
@@ -314,7 +321,7 @@ class Storm:
             else:
                 self._run(found, command)
         self._rest_of_deletions(commands)
-        return [each for each in commands if not each.startswith(SHOWS)]
+        return [*hosts, *(each for each in commands if not each.startswith(SHOWS))]
 
     def _rest_of_deletions(self, commands):
         give_up = time.monotonic() + 30

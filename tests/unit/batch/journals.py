@@ -2,7 +2,6 @@
 """Runs of every kind with their journals, on a cloud in memory, and the ways to resume and to undo them."""
 
 import copy
-import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -12,10 +11,9 @@ from osc_placement.batch.execute import execute_atomically, execute_reshape
 from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Consumer, Plan, make_plan
-from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.reshape import KIND, Move, describe_moves, plan_reshape
-from osc_placement.batch.reshape_run import Task, read_world
+from osc_placement.batch.plan import RESHAPE, Change, Consumer, Plan, make_plan
+from osc_placement.batch.repeat import Recorded
+from osc_placement.batch.reshape import Move, Moves
 from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import Forbidden, NotFound
 from osc_placement.model import Inventory
@@ -151,7 +149,7 @@ def _plan(cloud, edit):
 
 def record(cloud, directory, plan, execute_with=execute.execute_plan, **options):
     """Carry a plan out with a journal; its path."""
-    recorder = journal.create(SERVER, plan, directory=directory, **options)
+    recorder = journal.Journals(directory).create(SERVER, plan, **options)
     report = execute_with(cloud, plan, recorder=recorder, concurrency=1)
     recorder.end_sitting(report)
     recorder.close()
@@ -228,13 +226,10 @@ def _make_reshape(directory):
     owner = {"project_id": "project", "user_id": "user", "consumer_generation": 1}
     cloud.claims["c1"] = {"allocations": held, **owner}
     before = cloud.contents
-    moves = [Move("a", "b", "VGPU", 8)]
-    read = functools.partial(read_world, cloud, ("a", "b"), {"a": frozenset({"VGPU"})})
-    plan = plan_reshape(read(), moves)
-    task = Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves))
-    settings = {"kind": KIND, "atomic": True}
-    recorder = journal.create(SERVER, task.steps, directory=directory, settings=settings)
-    _, report = execute_reshape(cloud, task, recorder)
+    job = service.Job.for_reshape(cloud, Moves([Move("a", "b", "VGPU", 8)]))
+    settings = {"kind": RESHAPE, "atomic": True}
+    recorder = journal.Journals(directory).create(SERVER, job.plan, settings=settings)
+    report = execute_reshape(cloud, job.reshape, job.plan, recorder)
     recorder.end_sitting(report)
     recorder.close()
     return Made("reshape", recorder.path, cloud, before)
@@ -245,7 +240,7 @@ def _make_undo(directory):
     cloud = Cloud("a", "b", "c", traits=["B"])
     first = record(cloud, directory, _plan(cloud, TraitEdit("add", frozenset({"A"}))))
     before = cloud.contents
-    plan = plan_undo(journal.read(first.stem, directory), read_with(cloud))
+    plan = plan_undo(journal.Journals(directory).read(first.stem), read_with(cloud))
     path = record(cloud, directory, plan, undoes=first.stem)
     return Made("undo", path, cloud, before)
 
@@ -269,21 +264,21 @@ def _make_migration(directory):
     for change in changes[:2]:
         before.claims[change.uuid] = {"allocations": {}, "consumer_generation": 1}
     edit = Recorded("heal allocations", ("allocations",))
-    plan = Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
-    path = record(cloud, directory, plan, settings={"kind": "migration"})
+    plan = Plan(edit, tuple(changes))
+    path = record(cloud, directory, plan)
     return Made("migration", path, cloud, before.contents)
 
 
 def resume(cloud, run_id, directory):
     """Go on with a run, as commands do; its report."""
-    with service.resume(cloud, run_id, read_with(cloud), directory=directory) as job:
-        recorder = service.start(cloud, job, directory)
-        return service.carry_out(cloud, job, recorder, service.Pace(concurrency=1)).report
+    with service.Runs(directory).resume(cloud, run_id, read_with(cloud)) as job:
+        recorder = service.Runs(directory).start(cloud, job)
+        return service.carry_out(cloud, job, recorder, service.Pace(concurrency=1))
 
 
 def undo(cloud, run_id, directory, *, force=False):
     """Undo a run, as commands do, but without a journal of the undo; the exit status."""
-    job = service.undo(cloud, run_id, read_with(cloud), force=force, directory=directory)
+    job = service.Runs(directory).undo(cloud, run_id, read_with(cloud), force=force)
     if job.reshape is not None:
-        return execute_reshape(cloud, job.reshape)[1].exit_status
+        return execute_reshape(cloud, job.reshape, job.plan).exit_status
     return execute.execute_plan(cloud, job.plan, concurrency=1).exit_status

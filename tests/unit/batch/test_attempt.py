@@ -9,7 +9,7 @@ from osc_placement import codes
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.facets import ABSENT, NO_GENERATION, ProviderState, describe_identity
 from osc_placement.batch.plan import Change, Plan
-from osc_placement.batch.repeat import Repeat, StateEdit, edits_of
+from osc_placement.batch.repeat import Repeat, StateEdit
 from osc_placement.model import Provider
 from tests.unit.batch.test_execute import no_pauses, results
 from tests.unit.batch.writers.test_consumers import Notes
@@ -53,7 +53,7 @@ def refusing(found, *, traits=("T",), is_bulk=True):
 def create(placement, *, goes_on=True, edit=EDITS["apply"]):
     """Create two providers; return the report, and what was planned again."""
     steps, notes = tuple(map(creation, "ab")), Notes()
-    edits = edits_of(edit, steps) if edit else {step.uuid: Repeat("", step) for step in steps}
+    edits = {} if edit else {step.uuid: Repeat("", step) for step in steps}
     plan = Plan(edit or EDITS["apply"], steps, edits=edits, goes_on=goes_on)
     return execute_plan(placement.client(), plan, recorder=notes, concurrency=1), notes.again
 

@@ -4,11 +4,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.api.consumer import Consumer
-from osc_placement.batch.difference import count_differences, describe_difference, list_differences
-from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
-from osc_placement.batch.plan import Change
-from osc_placement.model import Inventory, Provider
+from osc_placement.batch.difference import describe_difference, list_differences
+from osc_placement.batch.facets import ProviderState
+from osc_placement.model import Inventory
 
 names = st.frozensets(st.sampled_from("ABCDEF"))
 
@@ -66,32 +64,3 @@ def test_what_comes_or_goes_has_a_sign():
     assert list(map(str, found)) == ["+A:total=2", "-PGPU:total=1", "VCPU:total from 8 to 9", "-A", "+C"]
     assert [each.before for each in found] == ["", "-PGPU:total=1", "VCPU:total=8", "-A", ""]
     assert [each.after for each in found] == ["+A:total=2", "", "VCPU:total=9", "", "+C"]
-
-
-def test_differences_are_counted_the_most_frequent_first():
-    """What is created or deleted counts by its kind, and allocations without their providers."""
-    subject = Provider("u", "name", 1)
-    created = [
-        Change(
-            subject,
-            ProviderState(identity=ABSENT, traits=frozenset()),
-            ProviderState(identity=describe_identity(name), traits=frozenset({"T"} if name == "a" else ())),
-        )
-        for name in "abc"
-    ]
-    claimed = [
-        Change(
-            subject,
-            ProviderState(allocations={}),
-            ProviderState(allocations={name: {"VCPU": 1}, "p": {"VCPU": 2}}),
-        )
-        for name in "de"
-    ]
-    given_back = Change(Consumer("c"), claimed[0].after, ProviderState(allocations={}))
-    assert count_differences([*created, *claimed, given_back]) == [
-        (3, "resource providers created"),
-        (2, "+allocations of VCPU"),
-        (1, "+T"),
-        (1, "-allocations of VCPU"),
-        (1, "consumer deleted"),
-    ]

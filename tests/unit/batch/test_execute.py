@@ -16,7 +16,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Plan, Reading, Result, make_plan, temporary_name
-from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
 from osc_placement.batch.writers.provider import write_change
 from osc_placement.errors import Conflict, PlacementError, Unreachable
@@ -259,7 +259,7 @@ def renaming(names, **options):
         for uuid, (before, after) in names.items()
     )
     edit = Recorded("rename", ("identity",))
-    return Plan(edit, steps, edits=edits_of(edit, steps), is_staged=True, **options)
+    return Plan(edit, steps, is_staged=True, **options)
 
 
 def named_cloud(names):
@@ -275,6 +275,16 @@ def test_swapped_names_are_given_however_many_canaries_there_are(canary):
     report = execute.execute_plan(cloud, renaming(names), canary=canary, concurrency=1)
     assert results(report) == {"one": "applied", "two": "applied", "three": "applied"}
     assert cloud.names == {"a": "two", "b": "one", "c": "four"}
+
+
+def test_before_the_canary_only_names_that_it_takes_are_set_aside():
+    """What it needs is little, should it fail."""
+    names = SWAPPED | {"c": ("three", "four"), "d": ("four", "three")}
+    cloud, seen = named_cloud(names), []
+    gate = Gate(on_event=lambda _text: seen.extend(cloud.calls))
+    execute.execute_plan(cloud, renaming(names), gate=gate, canary=1, concurrency=1)
+    assert [uuid for call, uuid in seen if call == "rename"] == ["b", "a"]
+    assert cloud.names == {uuid: after for uuid, (_, after) in names.items()}
 
 
 @pytest.mark.parametrize("reason", ["unreadable", "refused"])

@@ -13,10 +13,11 @@ from osc_placement.batch.facets import (
     HANDLERS,
     ProviderState,
     describe_identity,
+    describe_owner,
     holds,
 )
 from osc_placement.batch.merge import merge, rebase
-from osc_placement.batch.plan import Change, Consumer, describe_owner
+from osc_placement.batch.plan import Change, Consumer
 from osc_placement.model import Inventory, Provider
 
 NAMES = st.frozensets(st.sampled_from("ABCD"))

@@ -4,9 +4,9 @@
 from dataclasses import replace
 
 from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.facets import ProviderState, describe_owner
 from osc_placement.batch.journal.record import change_from_json, change_to_json
-from osc_placement.batch.plan import Change, Consumer, describe_owner
+from osc_placement.batch.plan import Change, Consumer
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.select import read_consumer
 from osc_placement.batch.writers.provider import write_change

@@ -57,7 +57,6 @@ WAYS = {
     ),
     "tree": (Selection(in_tree=ROOT), move, False),
     "name": (Selection(name="?"), rename, False),
-    "root only": (Selection(root_only=True, name="*"), lambda cloud, uuid: move(cloud, uuid), False),
     "list": (Selection(providers=("a", "b", "c")), rename, False),
     "room": (
         Selection(resources={"VCPU": 8}),
@@ -121,7 +120,7 @@ def test_a_provider_that_left_since_the_plan_is_left_alone(way, mode, tmp_path):
     path = journals.record(cloud, tmp_path, plan, carry_out)
     check_row(*reports)
     assert changed(cloud) == {"a", "c"}
-    run = journal.read(path.stem, tmp_path)
+    run = journal.Journals(tmp_path).read(path.stem)
     assert (run.state, run.applied) == ("done", 2)
     assert run.endings["b"].note.startswith("is no longer ")
 
@@ -161,12 +160,12 @@ def test_a_resume_judges_the_selection_of_its_run(way, tmp_path):
     """Who left while the run was dead is left alone; also who could not be read when it was planned."""
     selection, leave, _ = WAYS[way]
     cloud = make_cloud(way)
-    recorder = journal.create(journals.SERVER, plan_for(cloud, selection), directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(journals.SERVER, plan_for(cloud, selection))
     recorder.close()
     leave(cloud, "b")
     check_row(journals.resume(cloud, recorder.id, tmp_path))
     assert changed(cloud) == {"a", "c"}
-    assert journal.read(recorder.id, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read(recorder.id).state == "done"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -190,7 +189,7 @@ def test_provider_deselected_by_the_run_itself_is_done(tmp_path, is_cut):
     if is_cut:
         journals.cut_off(path, path.read_bytes().partition(b'{"record":"outcome"')[0])
     journals.resume(cloud, path.stem, tmp_path)
-    assert journal.read(path.stem, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read(path.stem).state == "done"
     assert {tuple(facets["traits"]) for facets in cloud.facets.values()} == {()}
     assert journals.undo(cloud, path.stem, tmp_path) == EXIT_DONE
     assert {tuple(facets["traits"]) for facets in cloud.facets.values()} == {("T",)}

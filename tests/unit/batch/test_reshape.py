@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.reshape import Move, ReshapeRefused, World, plan_reshape
-from osc_placement.batch.undo import ReshapeUndo
+from osc_placement.batch.reshape import Move, Moves, RecordedReshape, ReshapeRefused, World
 from osc_placement.model import Inventory, Provider
 
 
@@ -47,6 +46,15 @@ def make_world(inventories, holdings=None):
 
 def vgpu(source, target, amount):
     return Move(source, target, "VGPU", amount)
+
+
+def plan_reshape(world, moves, pins=None):
+    return Moves(moves, pins or {}).plan(world)
+
+
+def undo_of(changes):
+    """The request that undoes the changes of a reshape."""
+    return RecordedReshape("undo", [change.back for change in changes])
 
 
 def test_target_gets_the_inventory_fields_of_the_source():
@@ -215,11 +223,11 @@ def test_undo_restores_inventories_and_allocations():
     world = make_world({"a": Inventory(4, max_unit=4), "b": None}, {"a": {"c1": 2, "c2": 1}})
     plan = plan_reshape(world, [vgpu("a", "b", 4)])
     then = after(plan)
-    undo = ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(then)
+    undo = undo_of(plan.changes).plan(then)
     assert undo.inventories == world.inventories
     assert after(undo).holdings == world.holdings
     without = replace(then, holdings={**then.holdings, "b": {"c2": {"VGPU": 1}}})
-    assert ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(without).consumers == ["c2"]
+    assert undo_of(plan.changes).plan(without).consumers == ["c2"]
 
 
 def test_undo_is_refused_when_things_have_changed():
@@ -229,7 +237,7 @@ def test_undo_is_refused_when_things_have_changed():
     then = after(plan)
     changed = replace(then, inventories={**then.inventories, "b": {"VGPU": Inventory(5)}})
     with pytest.raises(ReshapeRefused, match="VGPU on b was changed since"):
-        ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(changed)
+        undo_of(plan.changes).plan(changed)
     crowded = replace(then, holdings={**then.holdings, "b": {"c1": {"VGPU": 2}, "c5": {"VGPU": 1}}})
     with pytest.raises(ReshapeRefused, match="1 of VGPU are allocated from b since"):
-        ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(crowded)
+        undo_of(plan.changes).plan(crowded)

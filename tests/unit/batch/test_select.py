@@ -15,7 +15,6 @@ from osc_placement.batch.select import (
     require_traits,
     select_providers,
 )
-from osc_placement.batch.selection import read_provider_names
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate.migrations.cloud import choose_providers
 from osc_placement.model import Inventory, Provider
@@ -100,25 +99,6 @@ def test_an_unknown_standard_trait_cannot_be_created():
     fake = FakePlacement().on("GET", "/traits", {"traits": []})
     with pytest.raises(UnknownTraits, match=r"traits HW_A, HW_B; only traits that start with CUSTOM_"):
         require_traits(fake.client(), ["HW_B", "HW_A"])
-
-
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        ("gpu#1", ["gpu#1"]),
-        ("gpu#1 # the first", ["gpu#1"]),
-        ("gpu\t#1", ["gpu"]),
-        ("# gpu", []),
-        ("  # gpu", []),
-        ("#", []),
-        ("gpu 1", ["gpu 1"]),
-        ("gpu#", ["gpu#"]),
-        ("gpu # a # b", ["gpu"]),
-    ],
-)
-def test_a_comment_in_a_list_of_providers_begins_behind_white_space(line, names):
-    """A `#` within a name is part of it: another provider may have the rest of it as its name."""
-    assert list(read_provider_names([line, "\n"])) == names
 
 
 @pytest.mark.parametrize("text", [ONE, ONE.upper(), ONE.replace("-", ""), f"{{{ONE}}}"])

@@ -9,11 +9,18 @@ from osc_placement.api import retry
 from osc_placement.batch import execute
 from osc_placement.batch.attempt import keep_before, run_change
 from osc_placement.batch.execute import NotDone, NotRolledBack, execute_atomically
-from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
+from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity, describe_owner
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal.record import edit_from_json, edit_to_json
-from osc_placement.batch.merge import merge
-from osc_placement.batch.plan import Change, Consumer, Plan, Result, describe_owner, temporary_name
+from osc_placement.batch.merge import merge, settle
+from osc_placement.batch.plan import (
+    Change,
+    Consumer,
+    Plan,
+    Result,
+    plan_change,
+    temporary_name,
+)
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.service import _resume_step
 from osc_placement.batch.undo import NEW_STAYS, ChangedSince, UndoEdit, UndoStep, _undo_step
@@ -356,10 +363,13 @@ def test_half_written_undo_is_not_taken_for_a_change_of_others():
     """Of a class that is reserved as a whole, the first of two writes leaves room."""
     before = ProviderState({"CUSTOM_X": Inventory(1, reserved=1)}, allocations={"c": {"CUSTOM_X": 1}})
     after = ProviderState({"VCPU": Inventory(8)}, allocations={"c": {"VCPU": 2}})
-    step = Change(NODE, after, before)
     half = replace(before, inventories={"CUSTOM_X": Inventory(1)})
-    again = Change(NODE, half, UndoStep("undo", step, force=False).decide(half).after)
+    step = Change(NODE, after, before, halves=(half,))
+    again = plan_change(UndoStep("undo", step, force=False), NODE, settle(step, half))
     assert keep_before(step, again) == step
+    assert settle(step.back, half) == step.back.before
+    # somebody else may have freed what the other state reserves
+    assert settle(replace(step, halves=()), half) == half
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -455,10 +465,11 @@ def test_undo_gives_a_name_back_that_a_run_set_aside(after):
     """The run died before it wrote anything else of a provider that gave its name to another one."""
     before = ProviderState(identity=describe_identity("old", "above"), traits=frozenset({"CUSTOM_B"}))
     found = replace(before, identity=describe_identity(temporary_name("p"), "above"))
-    step, refusal = _undo_step(Change(NODE, before, after), NODE, found, force=False)
+    change = Change(NODE, before, after)
+    step, refusal = _undo_step(change, NODE, settle(change.back, found), force=False)
     assert refusal is None
     assert (step.facets, step.after) == (("identity",), before)
     theirs = replace(found, traits=frozenset({"CUSTOM_C"}))
-    step, refusal = _undo_step(Change(NODE, before, after), NODE, theirs, force=False)
+    step, refusal = _undo_step(change, NODE, settle(change.back, theirs), force=False)
     assert refusal is None
     assert (step.after.identity, step.after.traits) == (before.identity, {"CUSTOM_B", "CUSTOM_C"})

@@ -161,7 +161,9 @@ def test_undo_never_changes_what_a_later_run_set(data, force):
                 expected[host], is_refused = undo_by_model(changes[number][host], fields, force=force)
                 refused |= {host} if is_refused else set()
                 stuck |= {host} if is_refused and expected[host] == fields else set()
-            plan = plan_undo(journal.read(ids[number], Path(directory)), read_with(cloud), force=force)
+            plan = plan_undo(
+                journal.Journals(Path(directory)).read(ids[number]), read_with(cloud), force=force
+            )
             assert set(plan.refused) == (stuck if force else refused)
             status = journals.undo(cloud, ids[number], Path(directory), force=force)
             assert status == (EXIT_PARTIAL if refused else EXIT_DONE)

@@ -26,11 +26,12 @@ from osc_placement.batch.journal.record import parse
 from osc_placement.batch.journal.run import UndonePart
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_PARTIAL, Change, Consumer, Plan, Result, make_plan
-from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
 from osc_placement.batch.undo import NOT_DONE, UndoEdit, plan_undo
 from osc_placement.errors import Forbidden, PlacementError, ServerError, from_answer
 from osc_placement.model import Inventory, Provider
+from osc_placement.report.summary import sum_up
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.batch.journals import cut_off, forge, without_sums
 
@@ -48,7 +49,7 @@ def plan_for(cloud, edit=ADD):
 
 def run_recorded(cloud, directory, plan, **options):
     """Make a run as a command does; its id."""
-    recorder = journal.create(SERVER, plan, directory=directory, **options)
+    recorder = journal.Journals(directory).create(SERVER, plan, **options)
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
     recorder.end_sitting(report)
     recorder.close()
@@ -58,13 +59,16 @@ def run_recorded(cloud, directory, plan, **options):
 
 def check_summary(run_id, directory):
     """The state and the counts of a list are those of the whole journal."""
-    read, whole = journal.read_summary(run_id, directory), journal.read(run_id, directory).summary
+    read, whole = (
+        journal.Journals(directory).read_summary(run_id),
+        journal.Journals(directory).read(run_id).summary,
+    )
     assert read.header.id == whole.header.id
     assert replace(read, header=None) == replace(whole, header=None)
 
 
 def resume(cloud, directory, run_id):
-    run, recorder = journal.reopen(run_id, directory)
+    run, recorder = journal.Journals(directory).reopen(run_id)
     plan = service.plan_resume(run, reader(cloud))
     recorder.begin(plan)
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
@@ -75,7 +79,7 @@ def resume(cloud, directory, run_id):
 
 
 def undo(cloud, directory, run_id, **options):
-    plan = plan_undo(journal.read(run_id, directory), reader(cloud), **options)
+    plan = plan_undo(journal.Journals(directory).read(run_id), reader(cloud), **options)
     return execute.execute_plan(cloud, plan, concurrency=1)
 
 
@@ -91,7 +95,7 @@ def test_journal_is_private_and_holds_no_secret(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert "secret" not in path.read_text()
-    assert journal.read(run_id, directory).header.server == "http://placement.test/placement"
+    assert journal.Journals(directory).read(run_id).header.server == "http://placement.test/placement"
 
 
 def test_journal_has_intent_state_and_outcome_of_each_change(tmp_path):
@@ -99,7 +103,7 @@ def test_journal_has_intent_state_and_outcome_of_each_change(tmp_path):
     cloud = FakeCloud("a", "b", "c", traits=["B"])
     cloud.touch("b", traits=["A", "B"])
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud), selection="in aggregate X")
-    run = journal.read(run_id, tmp_path)
+    run = journal.Journals(tmp_path).read(run_id)
     assert (run.state, run.status, run.applied, run.pending) == ("done", 0, 2, ())
     assert list(run.intents) == ["a", "c"]
     assert run.intents["a"].before.traits == {"B"}
@@ -142,7 +146,7 @@ def test_run_killed_at_any_byte_can_be_resumed_and_undone(tmp_path, edit, takes_
         assert resume(cloud, directory, run_id).exit_status == 0
         now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
         assert now == after
-        assert journal.read(run_id, directory).state == "done"
+        assert journal.Journals(directory).read(run_id).state == "done"
         assert undo(cloud, directory, run_id).exit_status == 0
         now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
         assert now == before
@@ -163,7 +167,7 @@ def test_undo_leaves_changes_made_by_others_instead_of_the_run(tmp_path):
     cloud = FakeCloud("a", "b", "c")
     cloud.before_write = lambda uuid: refuse(uuid) if uuid == "a" else None
     gate = Gate(max_failures=0)
-    recorder = journal.create(SERVER, plan_for(cloud), directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan_for(cloud))
     plan = plan_for(cloud)
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1, gate=gate)
     recorder.end_sitting(report)
@@ -182,7 +186,7 @@ def test_undo_reverts_a_write_that_arrived_late(tmp_path):
     cloud = FakeCloud("a")
     cloud.before_write = lose_answer
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
-    assert not journal.read(run_id, tmp_path).endings["a"].untouched
+    assert not journal.Journals(tmp_path).read(run_id).endings["a"].untouched
     cloud.touch("a", traits=["A"])
     cloud.before_write = lambda _uuid: None
     assert undo(cloud, tmp_path, run_id).counts == {Result.APPLIED: 1}
@@ -200,7 +204,7 @@ def test_refusal_in_a_resume_keeps_the_earlier_write_unsettled(tmp_path, first):
         cut_off(path, path.read_bytes().partition(b'{"record":"outcome"')[0])
     cloud.before_write = refuse
     assert resume(cloud, tmp_path, run_id).outcomes[0].untouched
-    assert not journal.read(run_id, tmp_path).endings["a"].untouched
+    assert not journal.Journals(tmp_path).read(run_id).endings["a"].untouched
 
 
 def test_change_refused_by_a_resume_may_have_been_written_before(tmp_path):
@@ -208,14 +212,14 @@ def test_change_refused_by_a_resume_may_have_been_written_before(tmp_path):
     cloud = FakeCloud("a", inventories=processors(4.0))
     step = plan_for(cloud, RatioEdit({"VCPU": 1.0})).changes[0]
     edit = UndoEdit("undo of x", step.facets, force=False)
-    plan = Plan(edit, (step,), edits=edits_of(edit, (step,)))
+    plan = Plan(edit, (step,))
     run_id = run_recorded(cloud, tmp_path, plan, undoes="x")
     path = tmp_path / f"{run_id}.jsonl"
     cut_off(path, path.read_bytes().partition(b'{"record":"outcome"')[0])
     theirs = {"VCPU": cloud.facets["a"]["inventories"]["VCPU"] | {"reserved": 1, "allocation_ratio": 2.0}}
     cloud.touch("a", inventories=theirs)
     assert resume(cloud, tmp_path, run_id).counts == {Result.FAILED: 1}
-    run = journal.read(run_id, tmp_path)
+    run = journal.Journals(tmp_path).read(run_id)
     assert not run.endings["a"].untouched
     assert list(plan_undo(run, reader(cloud)).refused) == ["a"]
 
@@ -248,7 +252,7 @@ def test_partly_written_change_is_undone(tmp_path):
     change = Change(cloud.providers[0], before, after)
     cloud.before_write = lambda uuid: refuse(uuid) if cloud.facets["a"]["traits"] else None
     run_id = run_recorded(cloud, tmp_path, Plan(Recorded("x", change.facets), (change,)))
-    assert (traits(cloud), journal.read(run_id, tmp_path).failed) == ({"a": ["A"]}, 1)
+    assert (traits(cloud), journal.Journals(tmp_path).read(run_id).failed) == ({"a": ["A"]}, 1)
     cloud.before_write = lambda _uuid: None
     undo(cloud, tmp_path, run_id, force=True)
     assert traits(cloud) == {"a": []}
@@ -262,7 +266,7 @@ def test_truncated_journal_is_read_up_to_its_last_whole_line(tmp_path):
     header = content.index(b"\n") + 1
     for cut in range(header, len(content) + 1):
         path.write_bytes(content[:cut])
-        run = journal.read("torn", tmp_path)
+        run = journal.Journals(tmp_path).read("torn")
         lines = content[:cut].split(b"\n")[:-1]
         kinds = [json.loads(line)["record"] for line in lines]
         assert len(run.intents) == kinds.count("intent")
@@ -272,7 +276,7 @@ def test_truncated_journal_is_read_up_to_its_last_whole_line(tmp_path):
     for cut in range(header):
         path.write_bytes(content[:cut])
         with pytest.raises(journal.JournalError, match="its run died before it began; nothing was changed"):
-            journal.read("torn", tmp_path)
+            journal.Journals(tmp_path).read("torn")
 
 
 def test_run_killed_while_writing_its_plan_changed_nothing(tmp_path):
@@ -282,7 +286,7 @@ def test_run_killed_while_writing_its_plan_changed_nothing(tmp_path):
     path = tmp_path / f"{run_id}.jsonl"
     content = path.read_bytes()
     cut_off(path, content[: content.index(b'{"record":"planned"') + 5])
-    run = journal.read(run_id, tmp_path)
+    run = journal.Journals(tmp_path).read(run_id)
     assert run.state == "not begun"
     with pytest.raises(Exception, match="nothing was changed; give its command again: trait add A"):
         service.plan_resume(run, reader(cloud))
@@ -293,7 +297,7 @@ def test_resume_replans_after_a_concurrent_change(tmp_path):
     """His trait stays, ours comes, and undo takes ours only."""
     cloud = FakeCloud("a", "b")
     plan = plan_for(cloud)
-    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan)
     recorder.close()
     cloud.touch("a", traits=["SOMEBODYS"])
     resume(cloud, tmp_path, recorder.id)
@@ -323,7 +327,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
     run_id = run_ratios(cloud, tmp_path, 4.0)
     for name in names[1:]:
         cloud.touch(name, inventories=processors(9.0))
-    plan = plan_undo(journal.read(run_id, tmp_path), reader(cloud))
+    plan = plan_undo(journal.Journals(tmp_path).read(run_id), reader(cloud))
     (warning,) = plan.warnings
     assert warning == (
         "13 of 14 changes will not be undone, because what the run set was changed since; "
@@ -333,9 +337,9 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
         for name in names[1:]
     }
-    client = SimpleNamespace(endpoint=SERVER)
+    cloud.endpoint = SERVER
     with pytest.raises(PlacementError) as caught:
-        service.undo(client, run_id, reader(cloud), atomic=True, directory=tmp_path)
+        service.Runs(tmp_path).undo(cloud, run_id, reader(cloud), atomic=True)
     assert f": changed since: {', '.join(names[1:11])} and 3 more; 13 of 14 " in str(caught.value)
     report = undo(cloud, tmp_path, run_id)
     assert [outcome.result for outcome in report.outcomes] == [Result.APPLIED] + 13 * [Result.FAILED]
@@ -365,7 +369,7 @@ def test_replanned_change_is_journalled_before_its_write(tmp_path):
 
     cloud.before_write = interfere
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
-    assert journal.read(run_id, tmp_path).intents["a"].before.traits == {"SOMEBODYS"}
+    assert journal.Journals(tmp_path).read(run_id).intents["a"].before.traits == {"SOMEBODYS"}
     undo(cloud, tmp_path, run_id)
     assert traits(cloud) == {"a": ["SOMEBODYS"]}
 
@@ -377,10 +381,10 @@ def test_allocations_of_consumers_are_run_resumed_and_undone_the_same_way(tmp_pa
     held = {"p1": {"VCPU": 2}}
     change = Change(consumer, ProviderState(allocations={}), ProviderState(allocations=held))
     edit = Recorded("heal", ("allocations",))
-    plan = Plan(edit, (change,), edits=edits_of(edit, (change,)))
+    plan = Plan(edit, (change,))
     run_id = run_recorded(cloud, tmp_path, plan)
     assert cloud.claims["c1"]["allocations"] == {"p1": {"resources": {"VCPU": 2}}}
-    assert journal.read(run_id, tmp_path).intents["c1"] == change
+    assert journal.Journals(tmp_path).read(run_id).intents["c1"] == change
     cloud.claims["c1"]["allocations"]["p2"] = {"resources": {"DISK_GB": 5}}
     assert "p2:DISK_GB=5" in str(undo(cloud, tmp_path, run_id).outcomes[0].error)
     assert undo(cloud, tmp_path, run_id, force=True).exit_status == EXIT_PARTIAL
@@ -394,8 +398,8 @@ def begin_undo(directory, edit, atomic):
         for ratio in (4.0, 1.0)
     )
     step = Change(Provider("a", "a", 0), ours, old)
-    plan = Plan(edit, (step,), edits=edits_of(edit, (step,)))
-    recorder = journal.create(SERVER, plan, directory=directory, undoes="r", settings={"atomic": atomic})
+    plan = Plan(edit, (step,))
+    recorder = journal.Journals(directory).create(SERVER, plan, undoes="r", settings={"atomic": atomic})
     recorder.close()
     return recorder.id
 
@@ -413,7 +417,7 @@ def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
     """What somebody set while it was dead is refused, with what can be done, and is not taken for done."""
     run_id = begin_undo(tmp_path, edit, atomic)
     cloud = FakeCloud("a", inventories=processors(9.0))
-    run, recorder = journal.reopen(run_id, tmp_path)
+    run, recorder = journal.Journals(tmp_path).reopen(run_id)
     plan = service.plan_resume(run, reader(cloud))
     recorder.begin(plan)
     run_plan = execute_atomically if atomic else execute.execute_plan
@@ -429,7 +433,7 @@ def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
         "of it is still as the run left it"
     )
     assert cloud.facets["a"]["inventories"] == processors(9.0)
-    assert journal.read(run_id, tmp_path).pending
+    assert journal.Journals(tmp_path).read(run_id).pending
 
 
 def test_resumed_undo_leaves_what_was_set_beside_it(tmp_path):
@@ -446,22 +450,22 @@ def test_resumed_undo_leaves_what_was_set_beside_it(tmp_path):
 
 def test_running_run_cannot_be_resumed_by_another_process(tmp_path):
     """Two processes with one journal would tell each other's lies."""
-    recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
-    assert journal.read(recorder.id, tmp_path).state == "running"
+    recorder = journal.Journals(tmp_path).create(SERVER, plan_for(FakeCloud("a")))
+    assert journal.Journals(tmp_path).read(recorder.id).state == "running"
     with pytest.raises(journal.JournalError, match="under way in another process"):
-        journal.reopen(recorder.id, tmp_path)
+        journal.Journals(tmp_path).reopen(recorder.id)
     recorder.close()
-    assert journal.read(recorder.id, tmp_path).state == "unfinished"
+    assert journal.Journals(tmp_path).read(recorder.id).state == "unfinished"
 
 
 def test_running_run_cannot_be_deleted(tmp_path):
     """Its journal is all there is to resume or undo it."""
-    recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan_for(FakeCloud("a")))
     with pytest.raises(journal.JournalError, match="under way in another process"):
-        journal.delete(recorder.id, tmp_path)
-    assert journal.read(recorder.id, tmp_path).is_running
+        journal.Journals(tmp_path).delete(recorder.id)
+    assert journal.Journals(tmp_path).read(recorder.id).is_running
     recorder.close()
-    journal.delete(recorder.id, tmp_path)
+    journal.Journals(tmp_path).delete(recorder.id)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -470,7 +474,7 @@ def test_damaged_run_can_be_deleted(tmp_path):
     run = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run}.jsonl"
     path.write_bytes(b"nonsense\n" + path.read_bytes())
-    journal.delete(run, tmp_path)
+    journal.Journals(tmp_path).delete(run)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -485,20 +489,20 @@ def test_run_that_is_deleted_while_it_is_opened_is_not_resumed(tmp_path, monkeyp
 
     monkeypatch.setattr(file.fcntl, "flock", delete_first)
     with pytest.raises(journal.JournalError, match="was deleted by another process"):
-        journal.reopen(run, tmp_path)
+        journal.Journals(tmp_path).reopen(run)
 
 
 def test_runs_are_read_of_one_server(tmp_path):
     """The last of them is found from its first line; other servers' do not count."""
     cloud, server = FakeCloud("a"), journal.identify_server(SERVER)
     first, last = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
-    other = journal.create("http://other", plan_for(cloud), directory=tmp_path)
+    other = journal.Journals(tmp_path).create("http://other", plan_for(cloud))
     other.close()
-    assert [run.header.id for run in journal.read_all(tmp_path)] == [first, last, other.id]
-    assert [run.header.id for run in journal.read_all(tmp_path, server)] == [first, last]
-    assert journal.find_last(journal.identify_server(SERVER), tmp_path).id == last
+    assert [run.header.id for run in journal.Journals(tmp_path).read_all()] == [first, last, other.id]
+    assert [run.header.id for run in journal.Journals(tmp_path).read_all(server)] == [first, last]
+    assert journal.Journals(tmp_path).find_last(journal.identify_server(SERVER)).id == last
     with pytest.raises(journal.JournalError, match="There is no run for the placement at http://nowhere"):
-        journal.find_last("http://nowhere", tmp_path)
+        journal.Journals(tmp_path).find_last("http://nowhere")
 
 
 def test_last_run_is_not_guessed_past_a_damaged_journal(tmp_path):
@@ -508,7 +512,7 @@ def test_last_run_is_not_guessed_past_a_damaged_journal(tmp_path):
     damaged = run_recorded(cloud, tmp_path, plan_for(cloud))
     (tmp_path / f"{damaged}.jsonl").write_bytes(b"nonsense\n")
     with pytest.raises(journal.JournalDamaged, match=damaged):
-        journal.find_last(journal.identify_server(SERVER), tmp_path)
+        journal.Journals(tmp_path).find_last(journal.identify_server(SERVER))
 
 
 def test_run_is_found_by_an_id_without_its_middle(tmp_path):
@@ -516,9 +520,9 @@ def test_run_is_found_by_an_id_without_its_middle(tmp_path):
     cloud = FakeCloud("a")
     first, second = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
     for run in (first, second):
-        assert journal.complete_id(f"{run[:4]}...{run[-6:]}", tmp_path) == run
+        assert journal.Journals(tmp_path).complete_id(f"{run[:4]}...{run[-6:]}") == run
     with pytest.raises(journal.JournalError, match="begins the IDs of 2 runs"):
-        journal.complete_id(f"{first[:4]}...", tmp_path)
+        journal.Journals(tmp_path).complete_id(f"{first[:4]}...")
 
 
 def test_run_is_undone_until_its_undo_is_undone(tmp_path):
@@ -528,12 +532,12 @@ def test_run_is_undone_until_its_undo_is_undone(tmp_path):
         cloud = FakeCloud("a")
         if ends:
             return run_recorded(cloud, tmp_path, plan_for(cloud), undoes=undoes)
-        recorder = journal.create(SERVER, plan_for(cloud), undoes=undoes, directory=tmp_path)
+        recorder = journal.Journals(tmp_path).create(SERVER, plan_for(cloud), undoes=undoes)
         recorder.close()
         return recorder.id
 
     def undone():
-        found = journal.find_undone(journal.read_all(tmp_path))
+        found = journal.find_undone(journal.Journals(tmp_path).read_all())
         assert all(each.is_whole for each in found.values())
         return {run: each.by for run, each in found.items()}
 
@@ -602,7 +606,7 @@ def test_undos_of_a_run_are_read_with_theirs_and_no_other_run(tmp_path, monkeypa
         return parse(path, content)
 
     monkeypatch.setattr(file, "parse", count)
-    assert [undo.header.id for undo in journal.read_undos(run, tmp_path)] == undos
+    assert [undo.header.id for undo in journal.Journals(tmp_path).read_undos(run)] == undos
     assert lines.keys() == {*others, *undos}
     assert {lines[other] for other in others} == {1}
 
@@ -611,25 +615,25 @@ def test_a_run_that_is_deleted_while_runs_are_listed_is_no_error(tmp_path):
     """Another process deletes it between the list of files and the reading."""
     cloud, server = FakeCloud("a"), journal.identify_server(SERVER)
     for read in (
-        journal.read_all,
-        lambda directory: journal.read_all(directory, server),
-        lambda directory: journal.read_headers(server, directory),
+        lambda directory: journal.Journals(directory).read_all(),
+        lambda directory: journal.Journals(directory).read_all(server),
+        lambda directory: journal.Journals(directory).read_headers(server),
     ):
         runs = [run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(3)]
         listed = read(tmp_path)
         next(listed)
-        journal.delete(runs[1], tmp_path)
+        journal.Journals(tmp_path).delete(runs[1])
         left = [each.header if isinstance(each, journal.Run) else each for each in listed]
         assert len(left) == 1
         assert left[0].id in (runs[0], runs[2])
         for run in (runs[0], runs[2]):
-            journal.delete(run, tmp_path)
+            journal.Journals(tmp_path).delete(run)
 
 
 def test_end_of_the_last_attempt_is_read(tmp_path):
     """Its time is in the journal."""
     cloud = FakeCloud("a")
-    run = journal.read(run_recorded(cloud, tmp_path, plan_for(cloud)), tmp_path)
+    run = journal.Journals(tmp_path).read(run_recorded(cloud, tmp_path, plan_for(cloud)))
     assert run.header.started <= run.ended
 
 
@@ -659,10 +663,10 @@ def test_run_is_refused_if_nothing_was_written_and_a_repetition_cannot_help(
 
     cloud.before_write = fail
     plan = plan_for(cloud)
-    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan)
     report = recorder.end_sitting(execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1))
     recorder.close()
-    assert journal.read(recorder.id, tmp_path).state == state
+    assert journal.Journals(tmp_path).read(recorder.id).state == state
     assert report.is_refused == (state == "refused")
 
 
@@ -688,7 +692,7 @@ def test_summary_of_an_ended_run_is_read_without_its_changes(tmp_path, parsed):
 
     def read():
         parsed.clear()
-        summaries = list(journal.read_summaries(tmp_path))
+        summaries = list(journal.Journals(tmp_path).read_summaries())
         assert set(parsed) == {1}
         return [(each.header.id, each.state, each.changes, each.applied, each.failed) for each in summaries]
 
@@ -715,7 +719,7 @@ def test_summary_of_any_other_journal_is_read_from_all_of_it(tmp_path, parsed, s
     path = tmp_path / f"{run}.jsonl"
     spoil(path)
     parsed.clear()
-    summary = journal.read_summary(run, tmp_path)
+    summary = journal.Journals(tmp_path).read_summary(run)
     assert (summary.state, summary.changes, summary.applied) == ("done", 2, 2)
     assert max(parsed) == path.read_bytes().count(b"\n")
 
@@ -728,17 +732,17 @@ def test_changed_last_line_is_damage_for_a_list_too(tmp_path, old):
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, f"{old}1"))
-    assert [type(each) for each in journal.read_summaries(tmp_path)] == [journal.JournalDamaged]
+    assert [type(each) for each in journal.Journals(tmp_path).read_summaries()] == [journal.JournalDamaged]
 
 
 def test_run_under_way_is_listed_as_running(tmp_path):
     """A resume that has written nothing yet has locked the journal."""
     cloud = FakeCloud("a")
     run = run_recorded(cloud, tmp_path, plan_for(cloud))
-    _, recorder = journal.reopen(run, tmp_path)
-    assert journal.read_summary(run, tmp_path).state == "running"
+    _, recorder = journal.Journals(tmp_path).reopen(run)
+    assert journal.Journals(tmp_path).read_summary(run).state == "running"
     recorder.close()
-    assert journal.read_summary(run, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read_summary(run).state == "done"
 
 
 @pytest.mark.parametrize(
@@ -755,42 +759,42 @@ def test_damage_is_reported_with_its_line(tmp_path, damage, words):
     path = tmp_path / f"{run_id}.jsonl"
     forge(path, lambda content: content.replace(b"\n", b"\n" + damage, 1))
     with pytest.raises(journal.JournalError, match=f"damaged at line 2: {words}"):
-        journal.read(run_id, tmp_path)
-    assert [type(run) for run in journal.read_all(tmp_path)] == [journal.JournalDamaged]
+        journal.Journals(tmp_path).read(run_id)
+    assert [type(run) for run in journal.Journals(tmp_path).read_all()] == [journal.JournalDamaged]
 
 
 def test_run_is_found_by_the_beginning_of_its_id(tmp_path):
     """Whatever is read, resumed, undone or deleted can be named by a unique prefix."""
     cloud = FakeCloud("a")
     first, second = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
-    assert journal.read(second[:-1], tmp_path).header.id == second
-    assert journal.read_header(first[:-1], tmp_path).id == first
+    assert journal.Journals(tmp_path).read(second[:-1]).header.id == second
+    assert journal.Journals(tmp_path).read_header(first[:-1]).id == first
     client = SimpleNamespace(endpoint=SERVER, allow_concurrency=lambda _number: None)
-    job = service.undo(client, first[:-1], reader(cloud), directory=tmp_path)
+    job = service.Runs(tmp_path).undo(client, first[:-1], reader(cloud))
     assert (job.undoes, job.selection) == (first, f"changed by run {first}")
-    run, recorder = journal.reopen(second[:-1], tmp_path)
+    run, recorder = journal.Journals(tmp_path).reopen(second[:-1])
     recorder.close()
     assert run.header.id == recorder.id == second
-    journal.delete(first[:-1], tmp_path)
-    assert journal.list_ids(tmp_path) == [second]
+    journal.Journals(tmp_path).delete(first[:-1])
+    assert journal.Journals(tmp_path).list_ids() == [second]
 
 
 def test_beginning_of_several_ids_names_the_last_of_them(tmp_path):
     cloud = FakeCloud("a")
     runs = [run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(7)]
     with pytest.raises(journal.JournalError) as caught:
-        journal.delete("2", tmp_path)
+        journal.Journals(tmp_path).delete("2")
     assert str(caught.value) == (
         f"'2' begins the IDs of 7 runs: {', '.join(runs[-5:])}, and 2 earlier; give more of the ID"
     )
-    assert journal.list_ids(tmp_path) == runs
+    assert journal.Journals(tmp_path).list_ids() == runs
 
 
 @pytest.mark.parametrize("run_id", ["", "none", "../x", "."])
 def test_unknown_run_is_a_one_line_error(tmp_path, run_id):
     """Nothing outside the directory is looked at."""
     with pytest.raises(journal.JournalError, match="There is no run"):
-        journal.read(run_id, tmp_path)
+        journal.Journals(tmp_path).read(run_id)
 
 
 def test_a_journal_of_a_later_version_is_refused(tmp_path):
@@ -799,7 +803,7 @@ def test_a_journal_of_a_later_version_is_refused(tmp_path):
     path = tmp_path / f"{run_id}.jsonl"
     forge(path, lambda content: content.replace(b'"version":1', b'"version":2'))
     with pytest.raises(journal.JournalError, match="version 2 is newer"):
-        journal.read(run_id, tmp_path)
+        journal.Journals(tmp_path).read(run_id)
 
 
 def test_invalid_settings_are_damage(tmp_path):
@@ -807,9 +811,10 @@ def test_invalid_settings_are_damage(tmp_path):
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
     forge(path, lambda content: content.replace(b'"settings":{}', b'"settings":"x"'))
-    for read in (journal.read, journal.read_header):
+    runs = journal.Journals(tmp_path)
+    for read in (runs.read, runs.read_header):
         with pytest.raises(journal.JournalError, match="damaged at line 1"):
-            read(run_id, tmp_path)
+            read(run_id)
 
 
 def test_journal_that_may_not_be_written_is_told_with_what_names_another_place(tmp_path, monkeypatch):
@@ -820,21 +825,21 @@ def test_journal_that_may_not_be_written_is_told_with_what_names_another_place(t
 
     monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
     with pytest.raises(journal.JournalError, match="Permission denied; XDG_STATE_HOME names another place"):
-        journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "runs")
+        journal.Journals(tmp_path / "runs").create(SERVER, plan_for(FakeCloud("a")))
 
 
 def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
     """One sentence, and the cloud is as it was."""
     (tmp_path / "file").write_text("")
     with pytest.raises(journal.JournalError, match=r"^Nothing was changed: .* cannot be read or written"):
-        journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "file")
+        journal.Journals(tmp_path / "file").create(SERVER, plan_for(FakeCloud("a")))
 
 
 def test_unverified_canary_is_journalled_as_failed(tmp_path):
     """The run is unfinished until a resume has seen it; undo takes it back as well."""
     cloud = FakeCloud("a", "b")
     plan = plan_for(cloud)
-    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan)
 
     def lose(outcome):
         cloud.failing[outcome.change.uuid] = OSError("gone")
@@ -844,12 +849,12 @@ def test_unverified_canary_is_journalled_as_failed(tmp_path):
     recorder.close()
     assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.SKIPPED]
     assert report.outcomes[0].note == "it was changed, but could not be read back"
-    run = journal.read(recorder.id, tmp_path)
+    run = journal.Journals(tmp_path).read(recorder.id)
     assert (run.applied, run.failed, run.state) == (0, 1, "unfinished")
     assert (run.endings["a"].error, run.endings["a"].note) == ("gone", report.outcomes[0].note)
     cloud.failing.clear()
     assert resume(cloud, tmp_path, recorder.id).exit_status == 0
-    assert journal.read(recorder.id, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read(recorder.id).state == "done"
     assert undo(cloud, tmp_path, recorder.id).exit_status == 0
     assert traits(cloud) == {"a": [], "b": []}
 
@@ -870,37 +875,37 @@ def test_partly_written_record_is_removed_before_the_next(tmp_path, more):
     """The disk is full for a moment: what came before and after is read, and the run goes on."""
     cloud = FakeCloud("a", "b")
     plan = plan_for(cloud)
-    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan)
     first, second = (attempt.run_change(cloud, change, ADD) for change in plan.changes)
     with disk_full_after(recorder.path, more), pytest.raises(journal.JournalError, match="File too large"):
         recorder.end(first)
     recorder.end(second)
     recorder.close()
-    assert list(journal.read(recorder.id, tmp_path).endings) == ["b"]
+    assert list(journal.Journals(tmp_path).read(recorder.id).endings) == ["b"]
     assert resume(cloud, tmp_path, recorder.id).counts == {Result.UNCHANGED: 1}
-    assert journal.read(recorder.id, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read(recorder.id).state == "done"
 
 
 def test_report_is_shown_when_its_record_cannot_be_written(tmp_path):
     """What was done is done; the report says that the journal lacks it."""
     cloud = FakeCloud("a")
     plan = plan_for(cloud)
-    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan)
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
     with disk_full_after(recorder.path, 10):
         told = recorder.end_sitting(report)
     recorder.close()
     assert (report.exit_status, told.exit_status, told.outcomes) == (0, 3, report.outcomes)
-    assert told.summary.endswith("cannot be read or written: File too large")
-    assert journal.read(recorder.id, tmp_path).applied == 1
+    assert sum_up(told).line.endswith("cannot be read or written: File too large")
+    assert journal.Journals(tmp_path).read(recorder.id).applied == 1
 
 
 def test_a_plan_that_does_not_fit_on_the_disk_leaves_no_run(tmp_path):
     """Nothing was begun, so there is nothing to list."""
     (tmp_path / "empty").touch()
     with disk_full_after(tmp_path / "empty", 300), pytest.raises(journal.JournalError):
-        journal.create(SERVER, plan_for(FakeCloud("a", "b")), directory=tmp_path)
-    assert list(journal.read_all(tmp_path)) == []
+        journal.Journals(tmp_path).create(SERVER, plan_for(FakeCloud("a", "b")))
+    assert list(journal.Journals(tmp_path).read_all()) == []
 
 
 def test_the_state_directory_is_where_the_xdg_specification_says(monkeypatch, tmp_path):
@@ -914,7 +919,7 @@ def test_the_state_directory_is_where_the_xdg_specification_says(monkeypatch, tm
 
 def test_lock_ends_with_its_process(tmp_path):
     """The lock is the kernel's: a process that was killed holds nothing up."""
-    recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan_for(FakeCloud("a")))
     with recorder.path.open() as file, pytest.raises(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     recorder.close()
@@ -925,7 +930,7 @@ def test_lock_ends_with_its_process(tmp_path):
 def test_late_write_of_a_killed_run_is_undone(tmp_path):
     """The server carries out a request after its client was killed, even after a resume has looked."""
     cloud = FakeCloud("a", "b", traits=["B"])
-    recorder = journal.create(SERVER, plan_for(cloud), directory=tmp_path)
+    recorder = journal.Journals(tmp_path).create(SERVER, plan_for(cloud))
     recorder.close()
     late = iter(["a"])
 
@@ -939,7 +944,7 @@ def test_late_write_of_a_killed_run_is_undone(tmp_path):
         "a": "unchanged",
         "b": "applied",
     }
-    assert journal.read(recorder.id, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read(recorder.id).state == "done"
     undo(cloud, tmp_path, recorder.id)
     assert traits(cloud) == {"a": ["B"], "b": ["B"]}
 
@@ -954,7 +959,7 @@ def test_runs_are_ordered_despite_a_clock_set_back(tmp_path, monkeypatch):
         ids.append(run_recorded(cloud, tmp_path, plan_for(cloud)))
     monkeypatch.undo()
     ids.append(run_recorded(cloud, tmp_path, plan_for(cloud)))
-    runs = list(journal.read_all(tmp_path))
+    runs = list(journal.Journals(tmp_path).read_all())
     assert [run.header.id for run in runs] == ids
     assert [run.header.started for run in runs[:-1]] == [f"{moment}Z" for moment in moments]
 
@@ -1009,7 +1014,7 @@ def test_invalid_records_are_damage_whatever_the_checksums_say(tmp_path, old, ne
     assert old in path.read_bytes()
     forge(path, lambda content: content.replace(old, new))
     with pytest.raises(journal.JournalDamaged, match=r"is damaged at line \d: .*: restore the file from a"):
-        journal.read(run_id, tmp_path)
+        journal.Journals(tmp_path).read(run_id)
 
 
 def test_finished_journal_without_its_end_is_refused(tmp_path):
@@ -1021,12 +1026,12 @@ def test_finished_journal_without_its_end_is_refused(tmp_path):
     for number in range(1, len(lines)):
         path.write_bytes(b"".join(lines[:number]))
         with pytest.raises(journal.JournalDamaged, match=f"behind line {number}: it had {len(lines)} lines"):
-            journal.read(run_id, tmp_path)
+            journal.Journals(tmp_path).read(run_id)
     path.with_suffix(".mark").unlink()
-    assert journal.read(run_id, tmp_path).status is None
+    assert journal.Journals(tmp_path).read(run_id).status is None
 
 
-@pytest.mark.parametrize("read", [journal.read, journal.read_header, journal.reopen])
+@pytest.mark.parametrize("read", ["read", "read_header", "reopen"])
 @pytest.mark.parametrize("first", [0, 1, -1])
 def test_finished_journal_without_lines_is_refused(tmp_path, read, first):
     """Its run did begin: to say that nothing was changed would be wrong."""
@@ -1037,17 +1042,17 @@ def test_finished_journal_without_lines_is_refused(tmp_path, read, first):
     number = 1 + rest.count(b"\n")
     words = rf"at line 1: it is not whole, and there were {number} lines; .*remove {run_id}\.mark"
     with pytest.raises(journal.JournalDamaged, match=words):
-        read(run_id, tmp_path)
+        getattr(journal.Journals(tmp_path), read)(run_id)
 
 
-@pytest.mark.parametrize("read", [journal.read, journal.read_header, journal.reopen])
+@pytest.mark.parametrize("read", ["read", "read_header", "reopen"])
 def test_journal_without_its_checksums_is_refused(tmp_path, read):
     """Nothing would tell what was changed in it."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
     path.write_bytes(without_sums(path.read_bytes()))
     with pytest.raises(journal.JournalDamaged, match="at line 1: its checksum does not fit"):
-        read(run_id, tmp_path)
+        getattr(journal.Journals(tmp_path), read)(run_id)
 
 
 @pytest.mark.parametrize("spoil", [lambda content: content[:-9], lambda content: b"x" + content + b"half"])
@@ -1058,7 +1063,7 @@ def test_damaged_journal_is_not_truncated_by_a_resume(tmp_path, spoil):
     content = spoil(path.read_bytes())
     path.write_bytes(content)
     with pytest.raises(journal.JournalDamaged):
-        journal.reopen(run_id, tmp_path)
+        journal.Journals(tmp_path).reopen(run_id)
     assert path.read_bytes() == content
 
 
@@ -1069,4 +1074,4 @@ def test_reformatted_journal_is_refused(tmp_path):
     records = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     with pytest.raises(journal.JournalDamaged, match="at line 1: its checksum does not fit"):
-        journal.read(run_id, tmp_path)
+        journal.Journals(tmp_path).read(run_id)

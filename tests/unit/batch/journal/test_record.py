@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from osc_placement.batch import device, inventory, membership
-from osc_placement.batch.capacity import Overcommitted
 from osc_placement.batch.execute import NotDone
 from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.guards.capacity import Overcommitted
 from osc_placement.batch.journal.record import (
     change_from_json,
     change_to_json,

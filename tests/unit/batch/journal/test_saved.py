@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from osc_placement.batch.advice import advise
 from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.guards.advice import advise
+from osc_placement.batch.guards.managed import guard_managed
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.journal.saved import BadPlanFile, find_moves, load_plan, plan_saved, save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit
-from osc_placement.batch.plan import Change, Plan, Reading, make_plan
+from osc_placement.batch.plan import Change, Plan, Policy, Reading, make_plan
 from osc_placement.batch.selection import Selection
 from osc_placement.model import Inventory, Provider
 
@@ -114,7 +115,8 @@ BOTH = Selection(aggregates=(X, Y))
 def save_for(path, edit, before, selection=None, usages=None):
     """Save the plan of an edit for one provider; return it as it is loaded."""
     reading = Reading(Provider("a", "a", 3), before, usages=usages or {})
-    plan = advise(make_plan(edit, [reading], selection), {"a": reading.usages}, allow_overcommitted=True)
+    plan = replace(make_plan(edit, [reading], selection), policy=Policy("exceed"))
+    plan = advise(plan, {"a": reading.usages})
     save_plan(path, plan, [reading], server="http://placement", selection="a")
     return load_plan(path)
 
@@ -240,3 +242,19 @@ def test_state_file_as_plan_file_is_refused_with_the_command_for_it(tmp_path):
     cloud.write_text("resource_providers: []\n")
     with pytest.raises(BadPlanFile, match=f"to apply a state file: openstack .* apply -f {cloud}"):
         load_plan(cloud)
+
+
+def test_warning_of_managed_traits_is_that_of_the_plan_that_is_made_now(tmp_path):
+    """The file may be older than the traits."""
+    provider = Provider("a", "a", 1)
+    change = Change(
+        provider, ProviderState(traits=frozenset({"HW_0"})), ProviderState(traits=frozenset({"CUSTOM_A"}))
+    )
+    edit = TraitEdit("set", frozenset({"CUSTOM_A"}))
+    plan = guard_managed(Plan(edit, (change,), policy=Policy(keeps_managed=True)))
+    save_plan(tmp_path / "plan", plan, [], server="http://placement", selection="a")
+    saved = load_plan(tmp_path / "plan")
+    assert saved.keeps_managed
+    for now, number in ((change.before, 1), (ProviderState(traits=frozenset()), 0)):
+        again = plan_saved(saved, readings=[Reading(provider, now)])
+        assert len(guard_managed(replace(again, policy=plan.policy)).warnings) == number

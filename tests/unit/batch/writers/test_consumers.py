@@ -11,7 +11,7 @@ from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.facets import ProviderState
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan
-from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
 from osc_placement.batch.writers import consumers
 from osc_placement.errors import PlacementError
@@ -187,9 +187,9 @@ def test_every_outcome_is_kept_before_the_next_is_begun():
 def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
     """The process died after the request: nothing is written, and the journal is complete."""
     change = claim("a")
-    journal.create("http://placement", Plan(EDIT, (change,)), directory=tmp_path).close()
+    journal.Journals(tmp_path).create("http://placement", Plan(EDIT, (change,))).close()
     (path,) = tmp_path.glob("*.jsonl")
-    recorded, recorder = journal.reopen(path.stem, tmp_path)
+    recorded, recorder = journal.Journals(tmp_path).reopen(path.stem)
     held = {"allocations": {"rp": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
     placement = FakePlacement().on("GET", "/allocations/a", {**held, "consumer_generation": 1})
     client = placement.client()
@@ -199,7 +199,7 @@ def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
     recorder.end_sitting(report)
     recorder.close()
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
-    assert journal.read(path.stem, tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read(path.stem).state == "done"
 
 
 class Notes(NoRecorder):
@@ -221,7 +221,7 @@ def test_late_write_of_a_killed_run_keeps_its_intent(monkeypatch, goes_on):
     conflict = error(409, "", code="placement.concurrent_update")
     placement = FakePlacement().on("PUT", "/allocations/a", conflict)
     placement.on("GET", "/allocations/a", {**held, "consumer_generation": 1})
-    plan = Plan(EDIT, (change,), edits=edits_of(EDIT, (change,)), goes_on=goes_on)
+    plan = Plan(EDIT, (change,), goes_on=goes_on)
     notes = Notes()
     report = execute.execute_plan(placement.client(), plan, gate=Gate(), recorder=notes)
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]

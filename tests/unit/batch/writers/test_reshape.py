@@ -5,9 +5,10 @@ import pytest
 
 from osc_placement import codes
 from osc_placement.batch.attempt import keep_before, run_change
-from osc_placement.batch.facets import ProviderState
+from osc_placement.batch.facets import ProviderState, describe_owner
 from osc_placement.batch.holdings import make_room
-from osc_placement.batch.plan import Change, Result, describe_owner
+from osc_placement.batch.merge import settle
+from osc_placement.batch.plan import Change, Result, plan_change
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.service import _resume_step
 from osc_placement.batch.undo import _undo_step
@@ -21,8 +22,8 @@ NODE = Provider("node", "node", 5)
 CONFLICT = error(409, "resource provider generation conflict", code=codes.CONCURRENT_UPDATE)
 BEFORE = ProviderState(inventories={"VCPU": Inventory(8)}, allocations={"c": {"VCPU": 2}})
 AFTER = ProviderState(inventories={"CUSTOM_X": Inventory(1, reserved=1)}, allocations={"c": {"CUSTOM_X": 1}})
-CHANGE = Change(NODE, BEFORE, AFTER)
 ROOMY = ProviderState(inventories=make_room(AFTER), allocations=AFTER.allocations)
+CHANGE = Change(NODE, BEFORE, AFTER, halves=(ROOMY,))
 
 
 def holding(generation=3, consumer_type="INSTANCE", **claims):
@@ -103,8 +104,8 @@ def test_half_written_change_is_finished():
 @pytest.mark.parametrize(
     "plan_again",
     [
-        lambda: keep_before(CHANGE, Change(NODE, ROOMY, AFTER)),
-        lambda: _resume_step(CHANGE, Repeat("", CHANGE), NODE, ROOMY),
+        lambda: keep_before(CHANGE, plan_change(Repeat("", CHANGE), NODE, settle(CHANGE, ROOMY))),
+        lambda: _resume_step(CHANGE, Repeat("", CHANGE), NODE, settle(CHANGE, ROOMY)),
     ],
 )
 def test_half_written_change_can_be_undone_whole(plan_again):
@@ -115,17 +116,20 @@ def test_half_written_change_can_be_undone_whole(plan_again):
 
 def test_half_written_change_is_undone_as_it_is():
     """Nobody changed anything since; there is only less reserved than planned."""
-    step, refusal = _undo_step(CHANGE, NODE, ROOMY, force=False)
-    assert (step.before, step.after, refusal) == (ROOMY, BEFORE, None)
+    step, refusal = _undo_step(CHANGE, NODE, settle(CHANGE.back, ROOMY), force=False)
+    assert (step.before, step.after, refusal) == (AFTER, BEFORE, None)
 
 
 @pytest.mark.parametrize("reserved", [0, 1])
 def test_what_was_reserved_before_is_reserved_again(reserved):
     """A class that was there and stays as it was is no difference, and is written all the same."""
     had = {**BEFORE.inventories, "CUSTOM_X": Inventory(1, reserved=reserved)}
-    change = Change(NODE, ProviderState(inventories=had, allocations=BEFORE.allocations), AFTER)
-    assert _resume_step(change, Repeat("", change), NODE, ROOMY) == change
-    assert keep_before(change, Change(NODE, ROOMY, ROOMY)) == change
+    change = Change(
+        NODE, ProviderState(inventories=had, allocations=BEFORE.allocations), AFTER, halves=(ROOMY,)
+    )
+    now = settle(change, ROOMY)
+    assert _resume_step(change, Repeat("", change), NODE, now) == change
+    assert keep_before(change, plan_change(Repeat("", change), NODE, now)) == change
 
 
 def test_first_allocation_has_the_owner_of_the_state():

@@ -4,24 +4,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.capacity import Overcommitted, find_refusal, require_capacity
-from osc_placement.batch.device import refuse_planned_again, require_unused
+from osc_placement.batch.guards.capacity import Overcommitted, find_refusal
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
-from osc_placement.batch.managed import DropsManaged, describe_dropped, find_dropped, require_managed
-from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Plan, count_providers, count_removed, list_removed
-from osc_placement.batch.repeat import StateEdit
+from osc_placement.batch.plan import Plan
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider, is_same_ratio
-from osc_placement.terminal.lines import list_names
-
-if TYPE_CHECKING:
-    from osc_placement.api.client import PlacementClient
+from osc_placement.terminal.lines import count_providers
 
 #: the classes whose ratio nova-compute reports itself, and the options that make it do so
 _NOVA_OPTIONS: Final = {
@@ -43,23 +36,15 @@ class ReservedAboveTotal(PlacementError):
         super().__init__(f"{'; '.join(told)}; reserve at most the total")
 
 
-def advise(
-    plan: Plan,
-    usages: Mapping[str, Mapping[str, int]],
-    *,
-    aggregates: Sequence[str] = (),
-    allow_overcommitted: bool = False,
-) -> Plan:
+def advise(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Plan:
     """Return the plan with warnings, and with refusals for lack of capacity.
 
-    A staged plan is judged by what is allocated after the changes of its own consumers. What is in use is not
-    removed even with ``allow_overcommitted``.
+    A plan is judged by what is allocated after its own changes of allocations. What is in use is not removed
+    even where a policy lets changes exceed the capacity.
 
     :param usages: by provider, of those that shrink at least
-    :param aggregates: those that were selected
     """
-    if plan.is_staged:
-        usages = _usages_after(plan, usages)
+    usages = _usages_after(plan, usages)
     found = {step.uuid: find_refusal(step, usages.get(step.uuid, {})) for step in plan.changes}
     impossible: dict[str, PlacementError] = {}
     for step in plan.changes:
@@ -70,72 +55,25 @@ def advise(
     allowed = {
         uuid: each
         for uuid, each in found.items()
-        if allow_overcommitted and isinstance(each, Overcommitted) and uuid not in impossible
+        if plan.policy.capacity != "keep" and isinstance(each, Overcommitted) and uuid not in impossible
     }
     refused = {uuid: each for uuid, each in found.items() if each is not None and uuid not in allowed}
     # those about single providers last: a terminal shows the first
     warnings = [
-        *_warn_of_ratios(plan, aggregates),
+        *_warn_of_ratios(plan),
         *_warn_of_additions(plan),
-        *(f"{each.name}: {excess}" for each in allowed.values() for excess in each.excesses),
+        *(
+            f"{each.name}: {excess}"
+            for each in allowed.values()
+            for excess in each.excesses
+            if plan.policy.capacity == "exceed"
+        ),
     ]
     return replace(
         plan,
         refused={**plan.refused, **refused, **impossible},
         warnings=tuple(dict.fromkeys((*plan.warnings, *warnings))),
-        keeps_capacity=not allow_overcommitted,
     )
-
-
-def guard_managed(plan: Plan, *, drop_managed: bool) -> Plan:
-    """Return the plan with a warning if it drops traits that nova-compute reports and nobody named.
-
-    Unless ``drop_managed``, it must keep them: `managed.refuse_dropped` refuses the whole plan, and what is
-    planned again is refused by itself. A plan that does not replace traits is returned as it is.
-    """
-    edit = plan.edit
-    replaces_traits = edit.verb == "set" if isinstance(edit, TraitEdit) else isinstance(edit, StateEdit)
-    if not replaces_traits:
-        return plan
-    dropped = describe_dropped(plan.changes)
-    told = f"{dropped}{'' if drop_managed else '; without --yes-drop-managed nothing is written'}"
-    return replace(
-        plan, warnings=(*plan.warnings, *([told] if dropped else [])), keeps_managed=not drop_managed
-    )
-
-
-def refuse_removal(changes: Iterable[Change], source: str, see: str = "") -> None:
-    """Raise PlacementError if changes remove something of what stays, as a file does that leaves it out.
-
-    :param see: what shows the changes, behind a semicolon
-    """
-    changes = list(changes)
-    if removed := count_removed(changes):
-        names = [f"{name} of {change.subject.name}" for change in changes for _, name in list_removed(change)]
-        raise PlacementError(
-            f"Nothing was changed: {source} removes {removed}, such as {list_names(names, _EXAMPLES)}: name "
-            f"there what is to stay, or give --yes, as there is no terminal to confirm on{see}"
-        )
-
-
-def check_planned_again(client: PlacementClient, plan: Plan, change: Change) -> None:
-    """Raise PlacementError if a change that was planned again must not be made.
-
-    It leaves less than is allocated, drops traits that nova-compute reports, or releases a device that may be
-    in use; the first two if the plan must not do that.
-    """
-    if plan.keeps_capacity:
-        require_capacity(client, change)
-    if plan.keeps_managed:
-        require_managed(change)
-    require_unused(client, change)
-    refuse_planned_again(client, change)
-
-
-def refuse_each_dropped(plan: Plan) -> Plan:
-    """Return the plan that keeps traits that nova-compute reports, and refuses the changes that drop some."""
-    found = {step.uuid: DropsManaged(dropped) for step in plan.changes if (dropped := find_dropped(step))}
-    return replace(plan, refused={**plan.refused, **found}, keeps_managed=True)
 
 
 def _warn_of_additions(plan: Plan) -> Iterator[str]:
@@ -157,22 +95,21 @@ def _warn_of_additions(plan: Plan) -> Iterator[str]:
 
 
 def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Return the usages of providers when the consumers of a plan are changed."""
+    """Return the usages of providers when the allocations that a plan changes are changed."""
     left = {uuid: Counter(amounts) for uuid, amounts in usages.items()}
     for step in plan.changes:
-        if not isinstance(step.subject, Consumer):
-            continue
-        for uuid, amounts in (step.before.allocations or {}).items():
-            if uuid in left:
-                left[uuid].subtract(amounts)
-        for uuid, amounts in (step.after.allocations or {}).items():
-            if uuid in left:
-                left[uuid].update(amounts)
+        is_consumer = isinstance(step.subject, Consumer)
+        for state, sign in ((step.before, -1), (step.after, 1)):
+            for key, amounts in (state.allocations or {}).items():
+                # those of a provider are by consumer
+                if (uuid := key if is_consumer else step.uuid) in left:
+                    left[uuid].update({name: sign * amount for name, amount in amounts.items()})
     return left
 
 
-def _warn_of_ratios(plan: Plan, aggregates: Sequence[str]) -> Iterator[str]:
+def _warn_of_ratios(plan: Plan) -> Iterator[str]:
     """Warn of ratios that nova-compute overwrites, that children lack, and that differ by aggregate."""
+    aggregates = plan.selection.aggregates if plan.selection and not plan.goes_on else ()
     classes: list[str] = []
     if isinstance(plan.edit, RatioEdit):
         classes = list(plan.edit.ratios)

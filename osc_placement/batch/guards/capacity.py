@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
-    from osc_placement.api.client import PlacementClient
     from osc_placement.batch.plan import Change
 
 
@@ -84,11 +83,3 @@ def find_refusal(change: Change, usages: Mapping[str, int]) -> Overcommitted | I
     if removed:
         return InUse(change.subject.name, removed)
     return Overcommitted(change.subject.name, excesses) if excesses else None
-
-
-def require_capacity(client: PlacementClient, change: Change) -> None:
-    """Raise Overcommitted or InUse if a change leaves less than is allocated; asks where it leaves less."""
-    if is_shrinking(change):
-        refusal = find_refusal(change, client.provider_usages(change.uuid))
-        if refusal is not None:
-            raise refusal

@@ -6,11 +6,10 @@ from dataclasses import replace
 import os_traits
 import pytest
 
-from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
-from osc_placement.batch.managed import describe_dropped, find_dropped, find_managed
+from osc_placement.batch.guards.managed import describe_dropped, find_dropped, find_managed, guard_managed
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Plan
+from osc_placement.batch.plan import Change, Plan, Policy
 from osc_placement.batch.repeat import StateEdit
 from osc_placement.batch.undo import UndoEdit
 from osc_placement.model import Provider
@@ -67,5 +66,16 @@ def test_most_frequent_traits_are_named_first_and_the_rest_is_counted():
 )
 def test_only_edits_that_replace_traits_are_guarded(edit, is_guarded):
     """Others name what they remove, or restore it."""
-    plan = guard_managed(Plan(edit, (change(["HW_0"], []),)), drop_managed=False)
-    assert (plan.keeps_managed, bool(plan.warnings)) == (is_guarded, is_guarded)
+    policy = Policy(keeps_managed=True)
+    plan = guard_managed(Plan(edit, (change(["HW_0"], []),), policy=policy))
+    found = plan.policy.keeps_managed, bool(plan.warnings), bool(plan.objection), bool(plan.refused)
+    assert found == (is_guarded, is_guarded, is_guarded, False)
+    again = guard_managed(Plan(edit, (change(["HW_0"], []),), policy=policy, goes_on=True))
+    assert (bool(again.objection), bool(again.refused)) == (False, is_guarded)
+
+
+def test_policy_that_lets_managed_traits_go_warns_of_them():
+    """What is written all the same is told before."""
+    plan = guard_managed(Plan(TraitEdit("set", frozenset()), (change(["HW_0"], []),)))
+    told = "p loses traits that nova-compute reports: HW_0 (1)"
+    assert (plan.warnings, plan.objection, plan.refused) == ((told,), "", {})

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.advice import advise
-from osc_placement.batch.capacity import find_excesses
 from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
+from osc_placement.batch.guards.advice import advise
+from osc_placement.batch.guards.capacity import find_excesses
 from osc_placement.batch.inventory import InventoryEdit
-from osc_placement.batch.plan import Change, Plan, Reading, make_plan
+from osc_placement.batch.plan import Change, Plan, Policy, Reading, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider
 
@@ -50,8 +50,8 @@ def consumer(before, after):
 )
 def test_a_staged_plan_is_judged_by_what_its_consumers_leave(steps, used, warning):
     """Of an undo of an apply, a provider and its consumer go together."""
-    plan = Plan(Recorded("undo", ()), steps, is_staged=True)
-    advised = advise(plan, {"p": {"VCPU": used}}, allow_overcommitted=True)
+    plan = Plan(Recorded("undo", ()), steps, is_staged=True, policy=Policy("exceed"))
+    advised = advise(plan, {"p": {"VCPU": used}})
     assert list(advised.warnings) == ([f"p: VCPU would be {warning}"] if warning else [])
 
 
@@ -81,35 +81,47 @@ def test_a_total_that_adds_inventories_to_some_providers_is_warned_of(fields, ha
     assert advise(replace(plan, goes_on=True), {}).warnings == ()
 
 
+def test_a_class_that_goes_with_what_is_allocated_of_it_is_not_in_use():
+    """As in the undo of a bare metal move, which gives the instance what it had before."""
+    images = [
+        ProviderState({name: Inventory(2)}, allocations={"k": {name: 2}}) for name in ("CUSTOM_METAL", "VCPU")
+    ]
+    plan = Plan(Recorded("undo", ()), (Change(Provider("p", "p", 1), *images),), policy=Policy("exceed"))
+    assert advise(plan, {"p": {"CUSTOM_METAL": 2}}).refused == {}
+    assert list(advise(plan, {"p": {"CUSTOM_METAL": 3}}).refused) == ["p"]
+
+
 def test_a_consumer_that_is_not_changed_leaves_what_it_holds():
     """As when somebody changed it since, and the undo of its change is refused."""
-    plan = Plan(Recorded("undo", ()), (step(1), consumer(2, 0)), refused={"k": ValueError()}, is_staged=True)
-    advised = advise(plan, {"p": {"VCPU": 2}}, allow_overcommitted=True)
+    steps, refused = (step(1), consumer(2, 0)), {"k": ValueError()}
+    plan = Plan(Recorded("undo", ()), steps, refused=refused, is_staged=True, policy=Policy("exceed"))
+    advised = advise(plan, {"p": {"VCPU": 2}})
     assert advised.warnings == ("p: VCPU would be over capacity by 1: 2 allocated, the capacity would be 1",)
 
 
-@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("capacity", ["keep", "exceed"])
 @pytest.mark.parametrize("change", [step(0), deletion()], ids=["inventory", "provider"])
-def test_what_is_in_use_is_not_removed_even_if_overcommitment_is_allowed(change, allowed):
+def test_what_is_in_use_is_not_removed_even_if_overcommitment_is_allowed(change, capacity):
     """The server refuses it, and no option changes that."""
-    plan = Plan(Recorded("apply", ()), (change, consumer(3, 1)), is_staged=True)
-    advised = advise(plan, {"p": {"VCPU": 4}}, allow_overcommitted=allowed)
+    steps = (change, consumer(3, 1))
+    plan = Plan(Recorded("apply", ()), steps, is_staged=True, policy=Policy(capacity))
+    advised = advise(plan, {"p": {"VCPU": 4}})
     assert {uuid: str(error) for uuid, error in advised.refused.items()} == {
         "p": "in use: 2 VCPU allocated; keep it, or move the allocations first"
     }
     assert not advised.warnings
 
 
-@pytest.mark.parametrize("allow_overcommitted", [False, True])
-def test_reserving_more_than_the_total_is_refused(allow_overcommitted):
+@pytest.mark.parametrize("capacity", ["keep", "exceed"])
+def test_reserving_more_than_the_total_is_refused(capacity):
     """No option makes a server accept it, and no negative capacity is told."""
     change = Change(
         Provider("p", "p", 1),
         ProviderState({"VCPU": Inventory(8)}),
         ProviderState({"VCPU": Inventory(8, reserved=148)}),
     )
-    plan = Plan(Recorded("edit", ()), (change,))
-    refused = advise(plan, {"p": {"VCPU": 2}}, allow_overcommitted=allow_overcommitted).refused
+    plan = Plan(Recorded("edit", ()), (change,), policy=Policy(capacity))
+    refused = advise(plan, {"p": {"VCPU": 2}}).refused
     told = "VCPU would have 148 reserved of a total of 8; reserve at most the total"
     assert {uuid: str(error) for uuid, error in refused.items()} == {"p": told}
 
@@ -118,9 +130,9 @@ def test_warnings_leave_out_what_is_refused_and_what_nobody_uses():
     """Below no capacity at all, nothing that is allocated is missing unless something is allocated."""
     images = [ProviderState({"VCPU": Inventory(total, reserved=4)}) for total in (8, 3)]
     steps = tuple(Change(Provider(name, name, 1), *images) for name in ("used", "idle"))
-    plan = Plan(Recorded("edit", ()), steps)
-    for allow_overcommitted in (False, True):
-        advised = advise(plan, {"used": {"VCPU": 2}}, allow_overcommitted=allow_overcommitted)
+    for capacity in ("keep", "exceed"):
+        plan = Plan(Recorded("edit", ()), steps, policy=Policy(capacity))
+        advised = advise(plan, {"used": {"VCPU": 2}})
         told = "VCPU would have 4 reserved of a total of 3; reserve at most the total"
         assert {uuid: str(error) for uuid, error in advised.refused.items()} == {"used": told, "idle": told}
         assert not advised.warnings

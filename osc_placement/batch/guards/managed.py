@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
 from osc_placement.batch.facets import ABSENT
-from osc_placement.batch.plan import Change, count_providers
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Plan
+from osc_placement.batch.repeat import StateEdit
 from osc_placement.errors import PlacementError
-from osc_placement.terminal.lines import list_names
-
-if TYPE_CHECKING:
-    from osc_placement.batch.plan import Plan
+from osc_placement.model import OWNER_NOVA
+from osc_placement.terminal.lines import count_providers, list_names
 
 _MANAGED: Final = ("COMPUTE_", "HW_")
-#: the trait of every provider that nova-compute reports
-OWNER_NOVA: Final = "OWNER_NOVA"
 #: names that a message lists
 _MOST_NAMES: Final = 8
 
@@ -54,13 +53,6 @@ class DropsManaged(PlacementError):
         )
 
 
-def require_managed(change: Change) -> None:
-    """Raise DropsManaged if a change drops traits that nova-compute reports."""
-    dropped = find_dropped(change)
-    if dropped:
-        raise DropsManaged(dropped)
-
-
 def describe_dropped(changes: Iterable[Change]) -> str:
     """Return how many providers, one of them, and which of their traits are lost; or an empty text."""
     losses = {change.subject.name: dropped for change in changes if (dropped := find_dropped(change))}
@@ -72,19 +64,33 @@ def describe_dropped(changes: Iterable[Change]) -> str:
     return f"{who} traits that nova-compute reports: {told}"
 
 
-def is_refused(plan: Plan) -> bool:
-    """Return whether a plan drops traits that nova-compute reports, and must not."""
-    return plan.keeps_managed and any(map(find_dropped, plan.changes))
+def guard_managed(plan: Plan) -> Plan:
+    """Return the plan that keeps traits that nova-compute reports, where its edit replaces traits.
+
+    Nothing of a plan that drops some may be written, unless its policy allows that. Of one that goes on, or
+    is made again after a conflict, the changes that drop some are refused.
+    """
+    edit = plan.edit
+    if not (edit.verb == "set" if isinstance(edit, TraitEdit) else isinstance(edit, StateEdit)):
+        return replace(plan, policy=replace(plan.policy, keeps_managed=False))
+    keeps = plan.policy.keeps_managed
+    if plan.goes_on:
+        found = {step.uuid: find_dropped(step) for step in plan.changes if keeps}
+        refused = {uuid: DropsManaged(dropped) for uuid, dropped in found.items() if dropped}
+        return replace(plan, refused={**plan.refused, **refused})
+    if not (told := describe_dropped(plan.changes)):
+        return plan
+    remedy = f"{told}; name those that are to stay as well, or plan again with --yes-drop-managed"
+    warnings = (*plan.warnings, warn_of_dropped(told, keeps=keeps))
+    return replace(plan, warnings=warnings, objection=remedy if keeps else "")
 
 
-def refuse_dropped(plan: Plan) -> None:
-    """Raise PlacementError if a plan drops traits that nova-compute reports, and must not."""
-    if is_refused(plan):
-        told = describe_dropped(plan.changes)
-        raise PlacementError(
-            f"Nothing was changed: {told}; name those that are to stay as well, or plan again with "
-            "--yes-drop-managed"
-        )
+def warn_of_dropped(told: str, *, keeps: bool) -> str:
+    """Return the warning about what `describe_dropped` told.
+
+    :param keeps: whether nothing is written for that
+    """
+    return f"{told}{'; without --yes-drop-managed nothing is written' if keeps else ''}"
 
 
 def list_counts(counts: Counter[str]) -> str:
