@@ -21,6 +21,9 @@ MAX_RATIO: Final = 3.40282e38
 INVENTORY_FIELDS: Final = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 CUSTOM_PREFIX: Final = "CUSTOM_"
+#: traits of nova-compute: of every provider that it reports, and of devices that one instance may use once
+OWNER_NOVA: Final = "OWNER_NOVA"
+ONE_TIME_USE: Final = "HW_PCI_ONE_TIME_USE"
 
 #: the API's name for the type of a consumer that has none, in answers and in queries
 UNKNOWN_TYPE: Final = "unknown"

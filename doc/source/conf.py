@@ -9,6 +9,8 @@ _setup = configparser.ConfigParser()
 _setup.read(pathlib.Path(__file__).parents[2] / "setup.cfg")
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "ext"))
+# command lines have two hyphens
+smartquotes = False
 extensions = [
     "argparse_commands",
     "cliff.sphinxext",
@@ -32,7 +34,6 @@ nitpicky = True
 #: the pages that are manual pages, too, and what their programs and commands do
 _MANUAL = {
     "openstack-allocation-candidate": "find, explain and claim what can be allocated",
-    "openstack-placement-migration": "bring placement in line with nova, through nova's API",
     "openstack-resource-class": "list, create and delete resource classes",
     "openstack-resource-provider": "list, change and report on resource providers",
     "openstack-resource-provider-aggregate": "change the aggregates of a resource provider",

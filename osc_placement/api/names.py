@@ -14,6 +14,8 @@ from osc_placement.model import CUSTOM_PREFIX
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
 
+#: placement has no list of aggregates; this one has those of resource providers with inventories
+SEE_AGGREGATES: Final = "see the aggregates with: openstack resource provider capacity --by aggregate"
 #: how similar a known name must be to be suggested, from 0 to 1
 _SIMILARITY: Final = 0.75
 #: how many names are suggested in place of one

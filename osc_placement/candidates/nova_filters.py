@@ -26,9 +26,9 @@ from osc_placement.candidates.node import DISABLED_TRAIT
 from osc_placement.candidates.query import Membership, Traits
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.flavor import Flavor, NoClaim
+from osc_placement.model import OWNER_NOVA
 
 #: the trait of the providers that nova-compute owns
-OWNER_TRAIT: Final = "OWNER_NOVA"
 #: the trait of the compute nodes among them
 NODE_TRAIT: Final = "COMPUTE_NODE"
 #: the filter that removes hosts which may be enabled again
@@ -88,7 +88,7 @@ class Boot:
     :ivar traits: those that placement knows
     :ivar aggregates: None if they cannot be read
     :ivar remote_managed_port: whether it is known to have a port of the vNIC type remote-managed
-    :ivar owner_gap: why not every nova-compute service reports `OWNER_TRAIT`; empty if all do
+    :ivar owner_gap: why not every nova-compute service reports `OWNER_NOVA`; empty if all do
     """
 
     flavor: Flavor
@@ -188,16 +188,16 @@ def _describe_unknown(traits: Collection[str]) -> str:
 
 
 def describe_owner_gap(traits: Collection[str], nodes: int, without: int) -> str:
-    """Return why nova does not yet require `OWNER_TRAIT`; empty if it does.
+    """Return why nova does not yet require `OWNER_NOVA`; empty if it does.
 
     Nova requires it when all its compute services are of a release that reports it, so it is judged by the
     compute nodes in placement, and by those ``without`` the trait among them.
     """
-    if OWNER_TRAIT not in traits or NODE_TRAIT not in traits:
-        return _describe_unknown((OWNER_TRAIT,))
+    if OWNER_NOVA not in traits or NODE_TRAIT not in traits:
+        return _describe_unknown((OWNER_NOVA,))
     if without:
-        return f"{without} compute nodes do not report {OWNER_TRAIT}"
-    return "" if nodes else f"no compute node reports {OWNER_TRAIT}"
+        return f"{without} compute nodes do not report {OWNER_NOVA}"
+    return "" if nodes else f"no compute node reports {OWNER_NOVA}"
 
 
 def needs_aggregates(options: Options | None, forced: Collection[str], *, has_project: bool = False) -> bool:
@@ -385,7 +385,7 @@ def _tpm_secret_security_filter(boot: Boot, _options: Options | None) -> Asked:
 
 
 def _owner_nova_filter(_boot: Boot, _options: Options | None) -> Asked:
-    return _need_traits("providers of nova", OWNER_TRAIT)
+    return _need_traits("providers of nova", OWNER_NOVA)
 
 
 _FILTERS: Final[Mapping[str, Callable[[Boot, Options | None], Asked]]] = {

@@ -107,6 +107,8 @@ class AddAggregate(_AmendAggregates):
     Before {AGGREGATES_WITH_GENERATION} a concurrent change by somebody else may be lost.
     """
 
+    example = "resource provider aggregate add compute-1 rack1"
+
     def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
         return list(dict.fromkeys([*current, *named]))
 
@@ -117,6 +119,8 @@ class RemoveAggregate(_AmendAggregates):
     It is not an error if the resource provider is not in one of them. Before {AGGREGATES_WITH_GENERATION} a
     concurrent change by somebody else may be lost.
     """
+
+    example = "resource provider aggregate remove compute-1 rack1"
 
     def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
         return [aggregate for aggregate in current if aggregate not in named]

@@ -15,17 +15,17 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
-from osc_placement.batch.advice import refuse_removal
-from osc_placement.batch.facets import ProviderState
-from osc_placement.batch.plan import Change, count_removed, count_things
+from osc_placement.batch import Change, ProviderState
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
 from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.errors import Conflict, PlacementError, UsageError
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
+from osc_placement.report.summary import count_removed, refuse_removal
 from osc_placement.state.document import ConsumerEntry, parse_consumers
 from osc_placement.state.text import parse_yaml
 from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.lines import count_things
 from osc_placement.terminal.progress import WriteWatch
 
 COLUMNS = ("consumer", "resource_provider", "resources", "project_id", "user_id", "consumer_type")
@@ -39,11 +39,9 @@ class MoveAllocation(base.Lister):
     ``--allocation`` gives the first consumer new allocations in the same transaction. A live migration uses
     it: the migration takes over the allocations on the source, and the instance gets allocations on the
     destination.
-
-    For example: openstack resource provider allocation move <instance> <migration> --consumer-type MIGRATION
-    --allocation rp=destination,VCPU=4,MEMORY_MB=2048
     """
 
+    example = "resource provider allocation move $INSTANCE $MIGRATION --consumer-type MIGRATION"
     minimum = microversion.CONSUMER_GENERATIONS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -141,6 +139,7 @@ class ApplyAllocations(ConfirmedCommand, base.Lister):
     on a terminal, and needs ``--yes`` elsewhere.
     """
 
+    example = "resource provider allocation apply --file allocations.json"
     minimum = microversion.CONSUMER_GENERATIONS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -208,7 +207,7 @@ class ApplyAllocations(ConfirmedCommand, base.Lister):
         if not self.is_attended():
             refuse_removal(changes, name_source(file))
         elif removed := count_removed(changes):
-            self.confirm(f"Change {count_things({'consumer': len(changes)})}, removing {removed}?")
+            self.confirm(f"Change {count_things(len(changes), 'consumer')}, removing {removed}?")
             return True
         return False
 

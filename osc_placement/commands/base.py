@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, cast
@@ -41,64 +42,59 @@ _EXIT_USAGE: Final = 2
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: the name of a version in a docstring, such as ``{CONSUMER_TYPES}``
 _VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
-#: an option of a usage text with its value, a choice of options, or an argument
-_USAGE_PART = re.compile(r"\(.*?\)+(?=\s|$)|\[.*?\]+(?=\s|$)|\S+", re.DOTALL)
-#: the commands that the reference plugin does not have, by their first words; scripts may match the usage
-#: text that the others print before an error
-OWN_COMMANDS: Final = (
-    "allocation candidate claim",
-    "allocation candidate explain",
-    "placement migration",
-    "resource provider aggregate add",
-    "resource provider aggregate remove",
-    "resource provider allocation apply",
-    "resource provider allocation move",
-    "resource provider apply",
-    "resource provider batch",
-    "resource provider capacity",
-    "resource provider config",
-    "resource provider device",
-    "resource provider export",
-    "resource provider headroom",
-    "resource provider reshape",
-    "resource provider trait add",
-    "resource provider trait remove",
-    "resource provider tree",
-    "resource usage top",
-)
 PROVIDER_HELP = "Name or UUID of the resource provider"
 
 
 class Paragraphs(argparse.HelpFormatter):
-    """Mixin of formatters of help texts that keeps the paragraphs of descriptions, which argparse joins."""
+    """Mixin of formatters of help texts that keeps the paragraphs of descriptions, which argparse joins.
+
+    One that is a command line can be pasted as it is.
+    """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        filled = [super(Paragraphs, self)._fill_text(part, width, indent) for part in text.split("\n\n")]
+        filled = []
+        for part in text.split("\n\n"):
+            if part.startswith("openstack "):
+                lines = textwrap.wrap(part, width - 8, break_long_words=False, break_on_hyphens=False)
+                filled.append("  " + " \\\n      ".join(lines))
+            else:
+                filled.append(super()._fill_text(part, width, indent))
         return "\n\n".join(filled)
 
 
-class NarrowUsage(argparse.HelpFormatter):
-    """Mixin of formatters of help texts that fits the usage to the terminal.
+class BriefUsage(argparse.HelpFormatter):
+    """Mixin of formatters of help texts whose usage has only what a command cannot do without."""
 
-    argparse indents the options behind the name of the program, and lets lines be longer if there is little
-    space left. If there is one such line, the options have the lines below the name.
+    def _format_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None,
+    ) -> str:
+        needed = [action for action in actions if action.required or not action.option_strings]
+        self._prog += " [options]"
+        return super()._format_usage(usage, needed, (), prefix)
+
+
+def _format_help(parser: argparse.ArgumentParser) -> str:
+    """Return the help of a parser with its groups in the order in which one needs them.
+
+    First the arguments and the groups of the command, then its other options, and those of formatters last.
     """
-
-    def _format_usage(self, *arguments: Any) -> str:
-        text = super()._format_usage(*arguments)
-        if max(map(len, text.split("\n"))) <= self._width:
-            return text
-        start = f"usage: {self._prog}"
-        words = _USAGE_PART.findall(text.partition(start)[2])
-        lines = [" ".join(start.split())]
-        indent = " " * len("usage: ")
-        line = indent
-        for word in (" ".join(word.split()) for word in words):
-            if line != indent and len(line) + 1 + len(word) > self._width:
-                lines.append(line)
-                line = indent
-            line += word if line == indent else f" {word}"
-        return "\n".join((*lines, line, "", ""))
+    arguments, options, *groups = parser._action_groups
+    formatters = [each for each in groups if str(each.title).lower().endswith(("formatter", "formatters"))]
+    others = [each for each in groups if each not in formatters]
+    formatter = parser._get_formatter()
+    formatter.add_usage(parser.usage, parser._actions, ())
+    formatter.add_text(parser.description)
+    for group in (arguments, *others, options, *formatters):
+        formatter.start_section(group.title)
+        formatter.add_text(group.description)
+        formatter.add_arguments(group._group_actions)
+        formatter.end_section()
+    formatter.add_text(parser.epilog)
+    return formatter.format_help()
 
 
 class PlacementCommand(command.Command):
@@ -113,6 +109,9 @@ class PlacementCommand(command.Command):
     #: whether an option was given that makes required options optional
     waives_required: bool = False
     _option_minimums: Mapping[str, Version] = {}
+    #: what follows "openstack" in the example of the help; commands of the reference plugin have none, as
+    #: scripts may match their usage text
+    example: ClassVar[str] = ""
     #: whether OpenStackClient authenticates before the command runs; one that need not has no client
     auth_required = True
 
@@ -130,12 +129,15 @@ class PlacementCommand(command.Command):
         """Return a parser whose help text has paragraphs, and whose errors are short if they may be."""
         parser = super().get_parser(prog_name)
         known: Any = parser.formatter_class
-        is_own = prog_name.removeprefix("openstack ").startswith(OWN_COMMANDS)
-        mixins = (NarrowUsage, Paragraphs) if is_own else (Paragraphs,)
+        mixins = (BriefUsage, Paragraphs) if self.example else (Paragraphs,)
         formatter: Any = type("HelpFormatter", (*mixins, known), {})
         parser.formatter_class = formatter
-        if is_own:
+        if self.example:
+            first, *others = (parser.description or "").split("\n\n")
+            line = f"openstack {self.example}"
+            parser.description = "\n\n".join((first, "For example:", line, *others))
             cast(Any, parser).error = partial(refuse_usage, parser)
+            cast(Any, parser).format_help = partial(_format_help, parser)
         return parser
 
     def get_description(self) -> str:
@@ -162,7 +164,8 @@ class PlacementCommand(command.Command):
     ) -> None:
         """Add an option that works from API version ``since`` on; refuse its use below that."""
         if help != argparse.SUPPRESS:
-            help = f"{help} This option requires at least {_option_for(since)}."
+            needs = "Needs API" if self.example else "This option requires at least"
+            help = f"{help} {needs} {since if self.example else _option_for(since)}."
         action = parser.add_argument(*flags, help=help, **settings)
         self._option_minimums = {**self._option_minimums, action.dest: since}
 
@@ -205,17 +208,16 @@ class PlacementCommand(command.Command):
             discard(self.app.stdout)
             raise
         except PlacementError as error:
-            is_own = (self.cmd_name or "").startswith(OWN_COMMANDS)
             # say what is known of the writes
             told = error
             if is_outcome_unknown(error):
                 told = OutcomeUnknown(error)
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
-            text = printable_lines(f"{told}{advise_on_policy(told) if is_own else ''}")
+            text = printable_lines(f"{told}{advise_on_policy(told) if self.example else ''}")
             # OpenStackClient ends a command that raises with 1, as it does those of the reference plugin;
             # with --detailed-exitcode 2 would be read as a change
-            if isinstance(error, UsageError) and is_own and not given.get("detailed_exitcode"):
+            if isinstance(error, UsageError) and self.example and not given.get("detailed_exitcode"):
                 self.app.LOG.error(text, exc_info=self.app.options.debug)
                 return _EXIT_USAGE
             if text != str(told):

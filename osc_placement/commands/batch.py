@@ -9,17 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from osc_placement import microversion, syntax
-from osc_placement.api.names import suggest
-from osc_placement.batch import journal, select
-from osc_placement.batch.advice import guard_managed
-from osc_placement.batch.device import DeviceRelease
-from osc_placement.batch.facets import FACETS
-from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
-from osc_placement.batch.journal.saved import save_plan
-from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
-from osc_placement.batch.plan import Edit, Reading, make_plan
-from osc_placement.batch.service import Job, guard_devices, judge_capacity
+from osc_placement import batch, microversion, syntax
+from osc_placement.api.names import require_traits, suggest
+from osc_placement.batch import (
+    FACETS,
+    AggregateEdit,
+    DeviceRelease,
+    Edit,
+    InventoryDeletion,
+    InventoryEdit,
+    Job,
+    RatioEdit,
+    Reading,
+    TraitEdit,
+    Verb,
+    guard,
+    make_plan,
+    save_plan,
+)
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (
@@ -27,6 +34,7 @@ from osc_placement.commands.batch_options import (
     add_execution,
     add_overcommit,
     add_selectors,
+    read_policy,
     read_selection,
     select_aggregates,
 )
@@ -52,10 +60,7 @@ class BatchCommand(PlanCommand):
             type=base.read_text,
             metavar="<file>",
             help="Write nothing to the server; save the plan in this file for: openstack resource "
-            "provider batch apply. A file that exists is kept, unless --overwrite is given.",
-        )
-        parser.add_argument(
-            "--overwrite", action="store_true", help="With --plan-out, replace the file if it exists"
+            "provider batch apply. No file is overwritten.",
         )
         if self.can_overcommit:
             add_overcommit(
@@ -82,27 +87,19 @@ class BatchCommand(PlanCommand):
         """Return the providers that the arguments name, which are a condition of the selection."""
         return ()
 
-    def may_drop_managed(self, parsed_args: argparse.Namespace) -> bool:
-        """Return whether traits that nova-compute reports may be dropped without being named."""
-        return False
-
     def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.dry_run or parsed_args.plan_out)
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.edit = self.read_edit(parsed_args)
-        if parsed_args.overwrite and not parsed_args.plan_out:
-            raise UsageError("--overwrite is about the file of --plan-out, which is not given")
         if parsed_args.plan_out:
             if parsed_args.yes:
                 raise UsageError(
                     "--yes cannot be used with --plan-out, which changes nothing; give it to: openstack "
                     "resource provider batch apply"
                 )
-            if pathlib.Path(parsed_args.plan_out).exists() and not parsed_args.overwrite:
-                raise UsageError(
-                    f"The file {parsed_args.plan_out} exists; --overwrite saves the plan in its place"
-                )
+            if pathlib.Path(parsed_args.plan_out).exists():
+                raise UsageError(f"The file {parsed_args.plan_out} exists; remove it, or give another one")
             refuse_steering(
                 parsed_args,
                 "--plan-out, which changes nothing; give the option to: openstack resource provider "
@@ -128,30 +125,20 @@ class BatchCommand(PlanCommand):
         edit: Edit = parsed_args.edit
         readings = self._read(parsed_args, edit)
         plan = make_plan(edit, readings, parsed_args.selection)
-        select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
-        if "inventories" in edit.facets:
-            plan = judge_capacity(
-                self.client,
-                plan,
-                readings,
-                aggregates=parsed_args.selection.aggregates,
-                allow_overcommitted=self.can_overcommit and parsed_args.allow_overcommitted,
-                concurrency=parsed_args.concurrency,
-            )
-            plan = guard_devices(self.client, plan, concurrency=parsed_args.concurrency)
+        batch.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
+        plan = guard(
+            self.client, plan, read_policy(parsed_args), readings, concurrency=parsed_args.concurrency
+        )
         if parsed_args.plan_out:
             save_plan(
                 pathlib.Path(parsed_args.plan_out),
                 plan,
                 readings,
-                server=journal.identify_server(self.client.endpoint),
+                server=self.client.endpoint,
                 selection=str(parsed_args.selection),
                 atomic=parsed_args.atomic,
-                drop_managed=self.may_drop_managed(parsed_args),
             )
             self.saved_plan = parsed_args.plan_out
-        # a saved plan is judged again when it is carried out
-        plan = guard_managed(plan, drop_managed=self.may_drop_managed(parsed_args))
         return Job(plan, str(parsed_args.selection), is_atomic=parsed_args.atomic)
 
     def _read(self, parsed_args: argparse.Namespace, edit: Edit) -> list[Reading]:
@@ -165,7 +152,7 @@ class BatchCommand(PlanCommand):
         elif len(selection.aggregates) > 1 and "inventories" in facets:
             facets += ("aggregates",)
         with ProgressBar("Reading", None, self.app.stderr) as progress:
-            readings = select.read_selected(
+            readings = batch.read_selected(
                 self.client,
                 selection,
                 facets,
@@ -178,7 +165,7 @@ class BatchCommand(PlanCommand):
         # rows, canaries and journals are in this order
         readings.sort(key=lambda reading: (reading.subject.name, reading.subject.uuid))
         if parsed_args.plan_out:
-            return select.read_usages(self.client, readings, concurrency=parsed_args.concurrency)
+            return batch.read_usages(self.client, readings, concurrency=parsed_args.concurrency)
         return readings
 
 
@@ -197,18 +184,20 @@ class BatchTrait(BatchCommand):
 
     def check_names(self, parsed_args: argparse.Namespace) -> None:
         # a trait that is to be removed need not be created first
-        select.require_traits(self.client, parsed_args.trait, in_query=self.verb == "remove")
+        require_traits(self.client, parsed_args.trait, in_query=self.verb == "remove")
 
 
 class AddTrait(BatchTrait):
     """Add traits to all selected resource providers, which keep the traits they have."""
 
+    example = "resource provider batch trait add CUSTOM_GOLD --aggregate rack1 --dry-run"
     verb = "add"
 
 
 class RemoveTrait(BatchTrait):
     """Remove traits from all selected resource providers, which keep their other traits."""
 
+    example = "resource provider batch trait remove CUSTOM_GOLD --aggregate rack1 --dry-run"
     verb = "remove"
 
 
@@ -219,6 +208,7 @@ class SetTrait(BatchTrait):
     ``--yes-drop-managed``. ``batch trait add`` and ``remove`` keep what is not named.
     """
 
+    example = "resource provider batch trait set CUSTOM_GOLD --aggregate rack1 --dry-run"
     verb = "set"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -229,9 +219,6 @@ class SetTrait(BatchTrait):
             "--plan-out saves has this option",
         )
         return parser
-
-    def may_drop_managed(self, parsed_args: argparse.Namespace) -> bool:
-        return bool(parsed_args.yes_drop_managed)
 
 
 class BatchAggregate(BatchCommand):
@@ -254,18 +241,21 @@ class BatchAggregate(BatchCommand):
 class AddAggregate(BatchAggregate):
     """Add all selected resource providers to aggregates; they stay in the aggregates they are in."""
 
+    example = "resource provider batch aggregate add rack1 --name 'compute-r1-0?' --dry-run"
     verb = "add"
 
 
 class RemoveAggregate(BatchAggregate):
     """Remove all selected resource providers from aggregates; they stay in their other aggregates."""
 
+    example = "resource provider batch aggregate remove rack1 --name 'compute-r1-0?' --dry-run"
     verb = "remove"
 
 
 class SetAggregate(BatchAggregate):
     """Replace the aggregates of all selected resource providers; they leave aggregates that are not named."""
 
+    example = "resource provider batch aggregate set rack1 --name 'compute-r1-0?' --dry-run"
     verb = "set"
 
 
@@ -275,6 +265,8 @@ class SetRatio(BatchCommand):
     A resource provider without an inventory of a class is not changed for that class. It is an error if no
     selected provider has an inventory of it.
     """
+
+    example = "resource provider batch ratio set VCPU=4 --aggregate rack1 --dry-run"
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -298,6 +290,8 @@ class SetInventory(BatchCommand):
     nova, a GB has 1024 MB. What is reserved may be a share of the total of each resource provider, as in
     VCPU:reserved=10%; it is rounded up.
     """
+
+    example = "resource provider batch inventory set MEMORY_MB:reserved=8GB --aggregate rack1 --dry-run"
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -327,6 +321,8 @@ class SetInventory(BatchCommand):
 class DeleteInventory(BatchCommand):
     """Delete the inventories of resource classes from all selected resource providers."""
 
+    example = "resource provider batch inventory delete CUSTOM_FPGA --aggregate rack1 --dry-run"
+
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "resource_class", metavar="<resource_class>", nargs="+", help="Name of a resource class"
@@ -346,10 +342,9 @@ class ReleaseDevice(BatchCommand):
     and nothing of it is allocated. One that is in use is refused, also if it was claimed after the plan was
     made. Selected resource providers that are no such devices, or are not burned, are not changed. A host
     does not stand for the devices below it, so that only devices that were cleaned are released.
-
-    For example: openstack resource provider batch device release compute-1_0000:81:00.0
     """
 
+    example = "resource provider batch device release compute-1_0000:41:00.0 --dry-run"
     minimum = microversion.TRAITS
     can_overcommit = False
 

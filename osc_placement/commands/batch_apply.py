@@ -7,20 +7,14 @@ import argparse
 import pathlib
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from osc_placement.batch import select
-from osc_placement.batch.advice import guard_managed
-from osc_placement.batch.capacity import is_shrinking
-from osc_placement.batch.journal import saved
-from osc_placement.batch.plan import count_providers
-from osc_placement.batch.reselect import Reselection
-from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity, refuse_unknown
+from osc_placement import batch
+from osc_placement.batch import Job
 from osc_placement.commands.batch_execution import APPLY_PLAN, PlanCommand
-from osc_placement.commands.batch_options import add_execution, add_overcommit
+from osc_placement.commands.batch_options import add_execution, add_overcommit, read_policy
 from osc_placement.errors import PlacementError
-from osc_placement.terminal.lines import capitalize
+from osc_placement.terminal.lines import capitalize, count_providers
 from osc_placement.terminal.screen import tell
 
 #: how many of the providers that changed since are shown
@@ -30,7 +24,7 @@ _MOST_MOVES: Final = 10
 class PlanOutdated(PlacementError):
     """Some providers of a plan were changed since they were planned."""
 
-    def __init__(self, moves: list[saved.Move]) -> None:
+    def __init__(self, moves: list[batch.Moved]) -> None:
         self.moves = moves
         changed, full, _, _ = _sort(moves)
         steps = {
@@ -44,7 +38,7 @@ class PlanOutdated(PlacementError):
         super().__init__(f"Nothing was changed: {describe_moves(moves)}; --replan {told}")
 
 
-def _sort(moves: Sequence[saved.Move]) -> tuple[list[saved.Move], ...]:
+def _sort(moves: Sequence[batch.Moved]) -> tuple[list[batch.Moved], ...]:
     """Return those that changed, that only have more allocated, that are gone, and that cannot be read."""
     return (
         [move for move in moves if move.facets and not move.is_overcommitted],
@@ -54,7 +48,7 @@ def _sort(moves: Sequence[saved.Move]) -> tuple[list[saved.Move], ...]:
     )
 
 
-def describe_moves(moves: Sequence[saved.Move]) -> str:
+def describe_moves(moves: Sequence[batch.Moved]) -> str:
     """Return how many providers a saved plan does not hold for, and what of them is not as it was."""
     changed, full, gone, unreadable = _sort(moves)
     facets = sorted({facet for move in changed for facet in move.facets})
@@ -74,7 +68,7 @@ def describe_moves(moves: Sequence[saved.Move]) -> str:
     return f"{whole}{' and '.join(parts)}"
 
 
-def ask_to_replan(moves: Sequence[saved.Move]) -> str:
+def ask_to_replan(moves: Sequence[batch.Moved]) -> str:
     """Return the question that is asked before the plan is made again; the new plan is confirmed as well."""
     changed, full, gone, unreadable = map(len, _sort(moves))
     groups = (
@@ -103,6 +97,8 @@ class ApplyPlanFile(PlanCommand):
     already as planned is not changed.
     """
 
+    example = "resource provider batch apply rack1.plan"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("plan", metavar="<file>", help="The file that --plan-out wrote")
@@ -123,42 +119,20 @@ class ApplyPlanFile(PlanCommand):
         return bool(parsed_args.atomic or parsed_args.saved.atomic)
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        parsed_args.saved = saved.load_plan(pathlib.Path(parsed_args.plan))
+        parsed_args.saved = batch.load_plan(pathlib.Path(parsed_args.plan))
         super().read_arguments(parsed_args)
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        plan: saved.SavedPlan = parsed_args.saved
-        check_server(plan.server, self.client.endpoint)
-        readings = select.read_again(
-            self.client,
-            [step.subject for step in plan.steps],
-            plan.facets,
-            with_usages=any(map(is_shrinking, plan.steps)),
-            concurrency=parsed_args.concurrency,
-        )
-        left = Reselection(self.client, plan.selects).find_left_of(readings)
-        moves = [move for move in saved.find_moves(plan, readings) if move.step.uuid not in left]
-        is_allowed = parsed_args.allow_overcommitted
-        outdated = [move for move in moves if not (is_allowed and move.is_overcommitted)]
+        found = batch.find_saved(self.client, parsed_args.saved, concurrency=parsed_args.concurrency)
+        policy = read_policy(parsed_args)
+        is_allowed = policy.capacity == "exceed"
+        outdated = [move for move in found.moves if not (is_allowed and move.is_overcommitted)]
         if outdated and not parsed_args.replan:
             self._offer_to_replan(outdated, parsed_args)
-        # providers that did not move were judged when they were planned
-        judged = judge_capacity(
-            self.client,
-            saved.plan_saved(plan, moves, readings, left),
-            [move.now for move in moves],
-            allow_overcommitted=parsed_args.allow_overcommitted,
-            concurrency=parsed_args.concurrency,
-        )
-        # with --replan it is the operator's word that devices were cleaned
-        planned = () if parsed_args.replan else plan.steps
-        judged = guard_devices(self.client, judged, planned=planned, concurrency=parsed_args.concurrency)
-        judged = guard_managed(refuse_unknown(self.client, judged), drop_managed=plan.drop_managed)
-        vain = saved.describe_vain(plan, readings, judged)
-        judged = replace(judged, warnings=(*judged.warnings, *vain))
-        return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
+        plan = found.plan(self.client, policy, replan=parsed_args.replan, concurrency=parsed_args.concurrency)
+        return Job(plan, str(parsed_args.saved.selection), is_atomic=self.is_atomic(parsed_args))
 
-    def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
+    def _offer_to_replan(self, moves: list[batch.Moved], parsed_args: argparse.Namespace) -> None:
         for move in moves[:_MOST_MOVES]:
             tell(self.app.stderr, f"{move.step.subject.name}: {move.what}")
         if len(moves) > _MOST_MOVES:

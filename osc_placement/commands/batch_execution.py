@@ -12,14 +12,28 @@ from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
-from osc_placement import microversion
+from osc_placement import batch, microversion
 from osc_placement.api.client import PlacementClient
-from osc_placement.batch import select, service
-from osc_placement.batch.difference import describe_difference, list_differences
-from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.facets import Facet
-from osc_placement.batch.managed import is_refused, refuse_dropped
-from osc_placement.batch.page import (
+from osc_placement.batch import (
+    EXIT_DONE,
+    EXIT_PARTIAL,
+    RUN,
+    Change,
+    Facet,
+    Job,
+    Plan,
+    Reading,
+    ReadStates,
+    Report,
+    Subject,
+    describe_difference,
+    for_changes,
+    list_differences,
+)
+from osc_placement.commands import base
+from osc_placement.errors import UsageError
+from osc_placement.package import discard
+from osc_placement.report.changes import (
     FEW,
     SEE_CHANGES,
     SHORT_COLUMNS,
@@ -30,23 +44,8 @@ from osc_placement.batch.page import (
     rows_of_report,
     sort_rows,
 )
-from osc_placement.batch.plan import (
-    EXIT_DONE,
-    EXIT_PARTIAL,
-    Change,
-    Plan,
-    Reading,
-    Report,
-    Subject,
-    for_changes,
-)
-from osc_placement.batch.reshape import KIND
-from osc_placement.batch.run_commands import NextCommands, describe_left, name_next_commands
-from osc_placement.batch.service import Job
-from osc_placement.batch.undo import RUN, ReadStates
-from osc_placement.commands import base
-from osc_placement.errors import UsageError
-from osc_placement.package import discard
+from osc_placement.report.runs import NextCommands, describe_left, list_pace, name_next_commands
+from osc_placement.report.summary import ask, sum_up
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
@@ -222,7 +221,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
                 self._summarized = plan
-                status = EXIT_PARTIAL if plan.untried or plan.partial or is_refused(plan) else EXIT_DONE
+                status = EXIT_PARTIAL if plan.untried or plan.partial or plan.objection else EXIT_DONE
                 self.exit_status = _exit_status(parsed_args, plan, status)
                 steps = [step for step in plan.steps if step.facets or step.uuid in plan.untried]
                 return self.list_changes(
@@ -256,10 +255,10 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
         is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
-        if plan.changes or job.kind != KIND:
-            service.require_transaction(self.client, job)
+        if plan.changes or not job.is_reshape:
+            batch.require_transaction(self.client, job)
         if not self.is_harmless(parsed_args):
-            refuse_dropped(plan)
+            plan.require_allowed()
         self.page.name_providers(plan.steps)
         page = self.page if is_terminal(self.app.stderr) else Page()
         say(self.app.stderr, page.warn(plan.warnings))
@@ -267,15 +266,15 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             given = [f"--{name.replace('_', '-')} " for name in _AGAIN if getattr(parsed_args, name, False)]
             more = f"({''.join(given)}--dry-run --long shows each change)"
             say(self.app.stderr, page.propose(plan, more))
-            self.confirm(plan.question)
+            self.confirm(ask(plan))
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
         if not job.is_needed:
-            report = execute_plan(self.client, job.plan)
+            report = job.plan.end()
             self._left = describe_left(report, job.undoes, RUN)
             self._summarized = report if report.is_failed else job.plan
             return report
-        pace = service.Pace(
+        pace = batch.Pace(
             concurrency=parsed_args.concurrency,
             rate=parsed_args.throttle,
             max_failures=parsed_args.max_failures,
@@ -299,7 +298,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
 
         def read(subjects: Sequence[Subject], facets: Sequence[Facet]) -> Sequence[Reading]:
             with ProgressBar("Reading", len(subjects), self.app.stderr) as progress:
-                return select.read_again(
+                return batch.read_again(
                     self.client,
                     subjects,
                     facets,
@@ -319,14 +318,8 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
 
 
 def say_summary(result: Plan | Report, page: Page, stream: TextIO | None) -> None:
-    """Print the summary of a plan or result."""
-    if not is_terminal(stream):
-        lines = [result.summary]
-    elif isinstance(result, Plan):
-        lines = page.summarize_plan(result)
-    else:
-        lines = page.summarize(result.heading, result.totals)
-    say(stream, lines)
+    """Print the summary of a plan or result: on a terminal what fits its page, elsewhere one line."""
+    say(stream, page.sum_up(result) if is_terminal(stream) else [sum_up(result).line])
 
 
 def say_commands(commands: NextCommands, page: Page, stream: TextIO | None) -> None:
@@ -344,7 +337,7 @@ def carry_out(
     client: PlacementClient,
     job: Job,
     stream: TextIO | None,
-    pace: service.Pace | None = None,
+    pace: batch.Pace | None = None,
     *,
     title: str = "Changing",
     is_told: bool = False,
@@ -358,7 +351,7 @@ def carry_out(
     :param is_quiet: whether there is no progress unless the stream is a terminal
     :param keeps_pace: whether a resume has the same pace, as it is the operator's choice
     """
-    recorder = service.start(client, job, pace=pace if keeps_pace else None)
+    recorder = batch.Runs().start(client, job, pace=pace if keeps_pace else None)
     notice: Sequence[str] = ()
     if is_told and stream is not None:
         control = pace.control if pace and pace.control else recorder.control
@@ -367,7 +360,7 @@ def carry_out(
         ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
         stop_on_interrupt(stream, progress.say, f"To see what was done: {RUN} show {recorder.id}") as stop,
     ):
-        report = service.carry_out(
+        report = batch.carry_out(
             client,
             job,
             recorder,
@@ -376,14 +369,14 @@ def carry_out(
             on_outcome=for_changes(job.plan, progress.advance),
             on_event=progress.say,
             on_pause=progress.pause,
-        ).report
+        )
     return report, name_next_commands(
         recorder.id,
         report,
         RUN,
         RUN,
         can_be_undone=job.can_be_undone,
-        again=pace.list_options(job.pace) if pace and job.pace else (),
+        again=list_pace(pace, job.pace) if pace and job.pace else (),
         undoes=job.undoes,
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
 from osc_placement import microversion, syntax
-from osc_placement.batch.select import Selection
-from osc_placement.batch.selection import read_provider_names
+from osc_placement.batch import Policy, Selection
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.values import OtherName, add_concurrency_option, or_none, read_count, read_rate
@@ -36,7 +36,7 @@ def add_aggregate_option(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, help: str, flag: str = "--aggregate"
 ) -> None:
     """Add an option for aggregates, each given by UUID or name; the help says what ``{aggregate}`` does."""
-    named = "the aggregate with this UUID, or with this name in the compute service"
+    named = "the aggregate with this UUID, or with this name in nova"
     parser.add_argument(
         flag,
         type=base.read_text,
@@ -54,9 +54,7 @@ def add_selectors(
 ) -> None:
     """Add the options that select providers."""
     group = parser.add_argument_group("selection", title)
-    add_aggregate_option(
-        group, "Select the members of {aggregate}. May be repeated for members of any of several."
-    )
+    add_aggregate_option(group, "Members of {aggregate}. May be repeated for members of any of several.")
     command.add_option(
         group,
         "--in-tree",
@@ -64,7 +62,7 @@ def add_selectors(
         type=base.read_text,
         metavar="<provider>",
         since=microversion.NESTED_PROVIDERS,
-        help="Select the tree of the resource provider with this name or UUID.",
+        help="The tree of the resource provider with this name or UUID.",
     )
     _add_capabilities(command, group)
     group.add_argument(
@@ -72,28 +70,18 @@ def add_selectors(
         action=_Once,
         type=base.read_text,
         metavar="<pattern>",
-        help="Select by a pattern for the name, such as ``rack1-*``; quote it for the shell.",
-    )
-    command.add_option(
-        group,
-        "--root-only",
-        action="store_true",
-        since=microversion.NESTED_PROVIDERS,
-        help="Select those without a parent.",
+        help="Those whose name fits this pattern, such as ``rack1-*``; quote it for the shell.",
     )
     group.add_argument(
         "--providers-file",
         action=_Once,
         type=base.read_text,
         metavar="<file>",
-        help="Select those listed in this file, by name or UUID, one in each line; - is standard input. "
-        "A # at the start of a line or after white space starts a comment. A text that looks like a"
-        " UUID is never taken for a name.",
+        help="Those listed in this file, a name or UUID in each line; - is standard input. A # at the start "
+        "of a line or after white space starts a comment.",
     )
-    group.add_argument("--all", action="store_true", help="Select all resource providers.")
-    group.add_argument(
-        "--allow-empty", action="store_true", help="Do not fail if no resource provider is selected."
-    )
+    group.add_argument("--all", action="store_true", help="All resource providers.")
+    group.add_argument("--allow-empty", action="store_true", help="Do not fail if none is selected.")
 
 
 def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentGroup) -> None:
@@ -106,8 +94,8 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.LIST_BY_TRAITS,
-        help="Select those with this trait; A,B (any of the two) needs "
-        f"``--os-placement-api-version {microversion.ANY_TRAITS}``. May be repeated; then all must hold.",
+        help=f"Those with this trait; of A,B one is enough (API {microversion.ANY_TRAITS}). May be repeated; "
+        "then all must hold.",
     )
     command.add_option(
         group,
@@ -117,7 +105,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.FORBIDDEN_TRAITS,
-        help="Select those without this trait. May be repeated.",
+        help="Those without this trait. May be repeated.",
     )
     command.add_option(
         group,
@@ -127,7 +115,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.LIST_BY_RESOURCES,
-        help="Select those with at least this amount of a resource class free. May be repeated.",
+        help="Those with at least this amount of a resource class free. May be repeated.",
     )
 
 
@@ -150,7 +138,6 @@ def read_selection(
         forbidden=tuple(parsed_args.forbidden),
         resources=syntax.parse_amounts(parsed_args.resource, once=True) or None,
         name=parsed_args.name,
-        root_only=parsed_args.root_only,
         providers=tuple(named) or _read_providers_file(parsed_args.providers_file, stdin),
         everything=parsed_args.all or (aggregates is None and bool(parsed_args.aggregate)),
     )
@@ -168,13 +155,22 @@ def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, .
         return None
     try:
         if name == "-":
-            return read_provider_names(stdin or ())
+            return read_names(stdin or ())
         # a list exported from a spreadsheet may begin with a byte order mark
-        return read_provider_names(pathlib.Path(name).read_text("utf-8-sig").splitlines())
+        return read_names(pathlib.Path(name).read_text("utf-8-sig").splitlines())
     except OSError as error:
         raise PlacementError(f"The file {name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
         raise PlacementError(f"The file {name} cannot be read: it is not text") from None
+
+
+def read_names(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the providers that a file names, one per line.
+
+    A ``#`` at the start of a line, or behind white space, begins a comment; elsewhere it is part of a name.
+    """
+    names = (re.sub(r"(^|\s)#.*", "", line, flags=re.DOTALL).strip() for line in lines)
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _read_control(text: str) -> str:
@@ -184,9 +180,7 @@ def _read_control(text: str) -> str:
     return text
 
 
-def add_execution(
-    parser: argparse.ArgumentParser, *, with_atomic: bool = True, is_resume: bool = False
-) -> None:
+def add_execution(parser: argparse.ArgumentParser, *, is_resume: bool = False) -> None:
     """Add the options for the execution of a plan; a resume takes the defaults of some from its run."""
     group = parser.add_argument_group("execution")
     group.add_argument(
@@ -195,7 +189,12 @@ def add_execution(
         help="Write nothing; show the resource providers that would change, with what they have before "
         "and after",
     )
-    if with_atomic:
+    group.add_argument(
+        "--yes",
+        action="store_true",
+        help="Do not ask for confirmation; by default the plan has to be confirmed on the terminal",
+    )
+    if not is_resume:
         group.add_argument(
             "--atomic",
             action="store_true",
@@ -243,16 +242,19 @@ def add_execution(
         action="store_true",
         help="Exit with 0 if there was nothing to do, and with 2 if something changed or would change",
     )
-    group.add_argument(
-        "--yes",
-        action="store_true",
-        help="Do not ask for confirmation; by default the plan has to be confirmed on the terminal",
-    )
 
 
 def add_drop_managed(parser: argparse.ArgumentParser, help: str) -> None:
     """Add the option that lets providers lose traits that nova-compute reports."""
     parser.add_argument("--yes-drop-managed", action="store_true", help=help)
+
+
+def read_policy(parsed_args: argparse.Namespace) -> Policy:
+    """Return what the options of a command allow a plan to take away."""
+    return Policy.for_operator(
+        allow_overcommitted=getattr(parsed_args, "allow_overcommitted", False),
+        drop_managed=getattr(parsed_args, "yes_drop_managed", False),
+    )
 
 
 def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:

@@ -8,13 +8,26 @@ import sys
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from osc_placement import microversion
-from osc_placement.batch import journal, service
-from osc_placement.batch.difference import describe_difference, list_differences
-from osc_placement.batch.page import SEE_CHANGES, rows_of_run
-from osc_placement.batch.plan import APPLY, EXIT_PARTIAL
-from osc_placement.batch.reshape import KIND
-from osc_placement.batch.run_commands import (
+from osc_placement import batch, microversion
+from osc_placement.batch import (
+    EXIT_PARTIAL,
+    RUN,
+    Job,
+    describe_difference,
+    list_differences,
+)
+from osc_placement.commands import base
+from osc_placement.commands.batch_execution import (
+    ChangesLister,
+    PlanCommand,
+    StateColumn,
+    TextLister,
+)
+from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
+from osc_placement.commands.watching import WatchedCommand
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.report.changes import SEE_CHANGES, rows_of_run
+from osc_placement.report.runs import (
     LIST_COLUMNS,
     NO_FAILURES,
     add_choice,
@@ -27,25 +40,13 @@ from osc_placement.batch.run_commands import (
     check_deletion,
     delete_runs,
     describe_no_runs,
+    describe_resume,
     describe_run,
     hint_at_other_clouds,
     read_chosen,
     read_list,
     tell_redo,
 )
-from osc_placement.batch.service import Job
-from osc_placement.batch.undo import RUN
-from osc_placement.commands import base
-from osc_placement.commands.batch_execution import (
-    ChangesLister,
-    PlanCommand,
-    StateColumn,
-    TextLister,
-)
-from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
-from osc_placement.commands.watching import WatchedCommand
-from osc_placement.errors import PlacementError, UsageError
-from osc_placement.state.read import judge_again
 from osc_placement.terminal.confirmation import ConfirmedCommand, confirm
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
 from osc_placement.terminal.values import NONE
@@ -64,7 +65,7 @@ class _JournalCommand(base.PlacementCommand):
         """Return the address of placement in the cloud in use, as journals have it."""
         self.auth_required = True
         cast(Any, self.app).prepare_to_run_command(self)
-        return journal.identify_server(self.client.endpoint)
+        return batch.identify_server(self.client.endpoint)
 
     def complain(self, error: Exception) -> None:
         """Say on standard error what cannot be read or done."""
@@ -78,6 +79,7 @@ class ListRun(_JournalCommand, TextLister):
     A run that was undone, or partly undone, is shown as such; ``batch run show`` says by which run.
     """
 
+    example = "resource provider batch run list --last 10"
     exit_statuses = "Exit status: 0 done; 1 not done, the reason is on stderr; 3 a journal cannot be read."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -107,6 +109,8 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
     run ended abnormally; ``batch run resume`` finds out whether it was changed.
     """
 
+    example = "resource provider batch run show --last --failed-only"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_choice(parser, f"ID of a run, or its beginning {_SEE}")
@@ -121,7 +125,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         parsed_args.run = read_chosen(parsed_args, self.identify_cloud, stream, RUN).id
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        run = journal.read(parsed_args.run)
+        run = batch.Journals().read(parsed_args.run)
         if parsed_args.watch is not None:
             self.begin_page()
         self.page.name_providers(run.intents.values())
@@ -165,7 +169,7 @@ class _RunCommand(PlanCommand):
         """Read the header of the run that is given."""
         check_choice(parsed_args)
         header = read_chosen(
-            parsed_args, lambda: journal.identify_server(self.client.endpoint), self.app.stderr, RUN
+            parsed_args, lambda: batch.identify_server(self.client.endpoint), self.app.stderr, RUN
         )
         parsed_args.header, parsed_args.run = header, header.id
 
@@ -179,9 +183,11 @@ class ResumeRun(_RunCommand):
     unless others are given; the value none takes off a rate or a limit.
     """
 
+    example = "resource provider batch run resume --last"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_execution(parser, with_atomic=False, is_resume=True)
+        add_execution(parser, is_resume=True)
         add_overcommit(
             parser,
             "Change resource providers even if less capacity is left than is allocated now; a run "
@@ -197,7 +203,7 @@ class ResumeRun(_RunCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         self._read_run(parsed_args)
         super().read_arguments(parsed_args)
-        known = service.Pace.from_settings(parsed_args.header.settings)
+        known = batch.Pace.from_settings(parsed_args.header.settings)
         given = known
         if parsed_args.concurrency is not None:
             given = replace(given, concurrency=parsed_args.concurrency)
@@ -207,13 +213,13 @@ class ResumeRun(_RunCommand):
             given = replace(given, max_failures=None if most == NONE else most)
         parsed_args.concurrency, parsed_args.throttle = given.concurrency, given.rate
         parsed_args.max_failures = given.max_failures
-        parsed_args.pace_told = given.describe_resume(known)
+        parsed_args.pace_told = describe_resume(given, known)
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.header.settings.get("atomic"))
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        job = service.resume(
+        job = batch.Runs().resume(
             self.client,
             parsed_args.run,
             self.read_again(parsed_args),
@@ -224,20 +230,7 @@ class ResumeRun(_RunCommand):
         )
         if job.plan.changes and parsed_args.pace_told:
             tell(self.app.stderr, parsed_args.pace_told)
-        if job.kind != APPLY or not job.plan.changes:
-            return job
-        is_allowed = parsed_args.allow_overcommitted or not parsed_args.header.settings.get("keeps_capacity")
-        try:
-            plan = judge_again(
-                self.client,
-                job.plan,
-                allow_overcommitted=is_allowed,
-                concurrency=parsed_args.concurrency,
-            )
-        except BaseException:
-            job.__exit__()
-            raise
-        return replace(job, plan=plan)
+        return job
 
 
 class UndoRun(_RunCommand):
@@ -251,6 +244,8 @@ class UndoRun(_RunCommand):
     undone itself. A reshape is undone in one transaction and cannot be forced.
     """
 
+    example = "resource provider batch run undo --last --dry-run"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_execution(parser)
@@ -261,15 +256,15 @@ class UndoRun(_RunCommand):
         self._read_run(parsed_args)
         if parsed_args.last:
             tell_redo(parsed_args.header, self.app.stderr, RUN)
-        if parsed_args.force and parsed_args.header.kind == KIND:
+        if parsed_args.force and parsed_args.header.is_reshape:
             raise UsageError("--force cannot be used with a reshape, which is undone in one transaction")
         super().read_arguments(parsed_args)
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
-        return bool(parsed_args.atomic or parsed_args.header.kind == KIND)
+        return bool(parsed_args.atomic or parsed_args.header.is_reshape)
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        job = service.undo(
+        return batch.Runs().undo(
             self.client,
             parsed_args.run,
             self.read_again(parsed_args),
@@ -277,12 +272,6 @@ class UndoRun(_RunCommand):
             atomic=parsed_args.atomic,
             concurrency=parsed_args.concurrency,
         )
-        if job.kind != APPLY:
-            return job
-        plan = judge_again(
-            self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency
-        )
-        return replace(job, plan=plan)
 
 
 class DeleteRun(ConfirmedCommand, _JournalCommand):
@@ -292,6 +281,7 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
     needs ``--yes``.
     """
 
+    example = "resource provider batch run delete --older-than 90"
     exit_statuses = (
         "Exit status: 0 deleted; 1 nothing was deleted, the reason is on stderr; 2 the command line is "
         "wrong; 3 some of the runs were not deleted."

@@ -17,7 +17,6 @@ from osc_placement.candidates.fit import make_request
 from osc_placement.candidates.fit_filtered import FilteredFits, count_filtered, describe_removal
 from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import CandidateRequest, NotCountable
-from osc_placement.commands import base
 from osc_placement.commands.fitted import TABLE
 from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.nova_request import (
@@ -64,9 +63,9 @@ class ShowCapacity(ReportCommand):
     class comes from one provider of the host's tree or from one that shares with it. The last row is for all
     hosts together, which is less than the sum if hosts share. With --flavor, hosts that the request
     filters of nova's scheduler remove have the number 0 and name the filter; --no-nova-filters counts them.
-
-    For example: openstack resource provider capacity --fit VCPU=4,MEMORY_MB=8192
     """
+
+    example = "resource provider capacity --fit VCPU=4,MEMORY_MB=8192"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -86,14 +85,6 @@ class ShowCapacity(ReportCommand):
             "MEMORY_MB=8GB. May be repeated for further classes.",
         )
         add_nova_options(self, parser, in_query=False, amounts="--fit")
-        # the former name of --flavor
-        parser.add_argument(
-            "--fit-flavor",
-            dest="flavor",
-            type=base.read_text,
-            metavar="<flavor>",
-            help=argparse.SUPPRESS,
-        )
         parser.add_argument(
             "--total",
             action="store_true",

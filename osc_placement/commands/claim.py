@@ -85,11 +85,9 @@ class ClaimAllocationCandidate(CandidateQuery, FittedLister):
     the next candidate is tried; after the last one, placement is asked for candidates again. The command can
     safely run in many places at once: no consumer gets less than it requests, and no resource provider gives
     more than it has.
-
-    For example: openstack allocation candidate claim <uuid> --resource VCPU=4 --resource MEMORY_MB=2048
-    --project-id <id> --user-id <id> --consumer-type INSTANCE --choose most-free
     """
 
+    example = "allocation candidate claim $UUID --resource VCPU=4 --project-id $PROJECT --user-id $OWNER"
     minimum = microversion.CONSUMER_GENERATIONS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

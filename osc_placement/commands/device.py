@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.batch.device import ONE_TIME_USE, DeviceState, find_state
+from osc_placement.batch import DeviceState
 from osc_placement.commands.reading import show_reading
 from osc_placement.commands.report import ReportCommand
-from osc_placement.model import Inventory
+from osc_placement.model import ONE_TIME_USE, Inventory
 from osc_placement.report.read import STOCKS
 from osc_placement.terminal.screen import is_terminal, tell
 
@@ -26,6 +26,7 @@ class ListDevice(ReportCommand):
     ``openstack resource provider batch device release``.
     """
 
+    example = "resource provider device list --burned"
     minimum = microversion.LIST_BY_TRAITS
     only_with = ONE_TIME_USE
     droppable: Sequence[str] = ("uuid", "resource_class", "total", "host", "reserved", "used")
@@ -46,7 +47,7 @@ class ListDevice(ReportCommand):
             name, uuid, usages = record.provider.name, record.provider.uuid, record.usages or {}
             inventories: Mapping[str, Inventory | None] = record.inventories or {"": None}
             for resource_class, inventory in sorted(inventories.items()):
-                state = find_state(inventory, usages)
+                state = DeviceState.of(inventory, usages)
                 if state in wanted:
                     total, reserved = (inventory.total, inventory.reserved) if inventory else (0, 0)
                     used = usages.get(resource_class, 0)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from osc_placement import codes, microversion
-from osc_placement.api.names import require_classes, require_traits
-from osc_placement.batch.selection import SEE_AGGREGATES
+from osc_placement.api.names import SEE_AGGREGATES, require_classes, require_traits
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.candidates.nova_filters import label_conditions
@@ -43,10 +42,9 @@ class ExplainAllocationCandidate(NovaQuery, base.Lister):
     if not, how much is missing. The last row is the server's own answer, which also checks the conditions
     between the groups of a request. With --flavor the request is that of nova's scheduler, and the
     constraints of its request filters name them.
-
-    For example: openstack allocation candidate explain --resource VCPU=4 --required HW_CPU_X86_AVX512F
     """
 
+    example = "allocation candidate explain --flavor m1.large --host compute-1"
     minimum = microversion.NESTED_CANDIDATES
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

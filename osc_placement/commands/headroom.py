@@ -16,8 +16,7 @@ from cliff.columns import FormattableColumn
 from osc_placement import microversion
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.garbage import no_collection
-from osc_placement.api.names import require_traits
-from osc_placement.batch.selection import SEE_AGGREGATES
+from osc_placement.api.names import SEE_AGGREGATES, require_traits
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.headroom import Headroom, Rules
 from osc_placement.candidates.query import Membership, Traits
@@ -113,10 +112,9 @@ class ShowHeadroom(FittedLister):
     providers must have the traits of the present ones and no other custom traits, hosts whose compute service
     is disabled take nothing, and aggregates do not count; see --traits, --required, --forbidden, --member-of,
     --within and --nova-conf.
-
-    For example: openstack resource provider headroom --each-aggregate --within az1 --within az2
     """
 
+    example = "resource provider headroom --each-aggregate --within az1 --within az2"
     minimum = microversion.NESTED_PROVIDERS
     exit_statuses = (
         "Exit status: 0 all fits; 1 not done, the reason is on stderr; 2 the command line is wrong; "

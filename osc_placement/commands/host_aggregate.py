@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from osc_placement.api.names import suggest_provider
-from osc_placement.batch.selection import SEE_AGGREGATES
+from osc_placement.api.names import SEE_AGGREGATES, suggest_provider
 from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
 from osc_placement.errors import PlacementError
 from osc_placement.model import canonical_uuid, is_uuid

@@ -8,17 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from osc_placement import microversion, syntax
+from osc_placement import batch, microversion, syntax
 from osc_placement.api.client import Document, PlacementClient
-from osc_placement.batch import select, service
-from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.inventory import InventoryEdit
-from osc_placement.batch.plan import Plan, Reading, Report, Result, make_plan
+from osc_placement.batch import (
+    InventoryEdit,
+    Plan,
+    Policy,
+    Reading,
+    Report,
+    Result,
+    guard,
+    make_plan,
+)
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
 from osc_placement.commands.fitted import FittedLister
 from osc_placement.errors import OutcomeUnknown, PlacementError, UsageError, is_outcome_unknown
 from osc_placement.model import Percent, settle_shares
+from osc_placement.report.summary import sum_up
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
 from osc_placement.terminal.screen import is_terminal, say, tell
 
@@ -163,9 +170,9 @@ class SetInventory(FittedLister):
 
     def _set_in_aggregate(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         (aggregate,) = self.aggregates.resolve([parsed_args.uuid])
-        selection = select.Selection(aggregates=(aggregate,))
+        selection = batch.Selection(aggregates=(aggregate,))
         with nothing_changed_on_interrupt(self.app.stderr):
-            readings = select.read_selected(
+            readings = batch.read_selected(
                 self.client, selection, ("inventories",), allow_empty=True, concurrency=_CONCURRENCY
             )
         if not readings:
@@ -192,16 +199,16 @@ class SetInventory(FittedLister):
 
         At an interruption, and on a terminal also at a failure, tell the run and the commands for it.
         """
-        plan = service.guard_devices(self.client, plan, concurrency=_CONCURRENCY)
+        plan = guard(self.client, plan, Policy(), concurrency=_CONCURRENCY)
         if not plan.changes:
-            return execute_plan(self.client, plan)
+            return plan.end()
         stream = self.app.stderr
-        job = service.Job(plan, f"aggregate {aggregate}")
+        job = batch.Job(plan, f"aggregate {aggregate}")
         # a script finds nothing on stderr that is not about an interruption or a failure
-        pace = service.Pace(_CONCURRENCY)
+        pace = batch.Pace(_CONCURRENCY)
         report, commands = carry_out(self.client, job, stream, pace, is_quiet=True, keeps_pace=False)
         if report.interrupted or (is_terminal(stream) and report.is_failed):
-            say(stream, [report.summary, str(commands)])
+            say(stream, [sum_up(report).line, str(commands)])
         if report.interrupted:
             raise KeyboardInterrupt
         return report
@@ -277,7 +284,7 @@ def change_inventories(
 def change_many(
     client: PlacementClient,
     readings: Sequence[Reading],
-    selection: select.Selection,
+    selection: batch.Selection,
     execute: Callable[[Plan], Report],
     *,
     wanted: syntax.Inventories,

@@ -23,7 +23,6 @@ from osc_placement.candidates.nova_filters import (
     NAMES,
     NO_NOVA_CONF,
     NODE_TRAIT,
-    OWNER_TRAIT,
     READ_AGGREGATES,
     ZONE_KEY,
     Asked,
@@ -44,6 +43,7 @@ from osc_placement.commands.flavor import find_flavor
 from osc_placement.commands.openstack_api import find_image, find_project
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.flavor import Flavor, NoClaim
+from osc_placement.model import OWNER_NOVA
 from osc_placement.report.flavor import groups_of_flavor
 from osc_placement.terminal.screen import is_terminal, tell
 
@@ -79,7 +79,7 @@ class Scheduler:
     :ivar source: where the options come from
     :ivar aggregates: the host aggregates, if a filter needs them; None if they cannot be read
     :ivar traits: those that placement knows
-    :ivar owner_gap: why nova does not yet require `OWNER_TRAIT`; empty if it does
+    :ivar owner_gap: why nova does not yet require `OWNER_NOVA`; empty if it does
     """
 
     options: Options | None
@@ -314,16 +314,16 @@ def read_scheduler(
     :param of_projects: whether projects are known that no option names
     """
     command.client.require(microversion.FORBIDDEN_TRAITS, "filters of nova's scheduler")
-    options, source = read_filter_options(command, nova_conf)
+    options, source = _read_filter_options(command, nova_conf)
     forced = READ_AGGREGATES.intersection(forced)
     aggregates: Sequence[HostAggregate] | None = ()
     if zone or needs_aggregates(options, forced, has_project=of_projects or bool(project)):
         aggregates = _read_aggregates(command, forced, zone, project)
     traits = frozenset(command.client.list_traits())
     nodes = without = 0
-    if {OWNER_TRAIT, NODE_TRAIT}.issubset(traits):
+    if {OWNER_NOVA, NODE_TRAIT}.issubset(traits):
         # below 1.39 only the last of several values counts
-        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_TRAIT}"]))
+        without = len(command.client.list_providers(required=[f"{NODE_TRAIT},!{OWNER_NOVA}"]))
         nodes = without or len(command.client.list_providers(required=[NODE_TRAIT]))
     return Scheduler(options, source, aggregates, traits, describe_owner_gap(traits, nodes, without))
 
@@ -370,7 +370,7 @@ def _read_image(manager: Any, parsed_args: argparse.Namespace) -> Image:
         raise PlacementError(f"Nova would refuse the image: {error}") from error
 
 
-def read_filter_options(command: base.PlacementCommand, path: str | None) -> tuple[Options | None, str]:
+def _read_filter_options(command: base.PlacementCommand, path: str | None) -> tuple[Options | None, str]:
     """Return the options of nova.conf about filters, None if there is no such file, and where they are from.
 
     Without a path it is that of nova's services; if that cannot be read, a warning says so.

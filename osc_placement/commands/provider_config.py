@@ -11,15 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
-from osc_placement import microversion, syntax
-from osc_placement.batch import select
-from osc_placement.batch.plan import Reading, count_providers
-from osc_placement.batch.select import Selection
-from osc_placement.batch.service import Job, judge_capacity
+from osc_placement import batch, microversion, syntax
+from osc_placement.batch import Job, Reading, Selection, guard
 from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, TextLister
-from osc_placement.commands.batch_options import add_execution, add_selectors, read_selection
+from osc_placement.commands.batch_options import add_execution, add_selectors, read_policy, read_selection
 from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
 from osc_placement.commands.reading import show_reading
@@ -47,7 +44,7 @@ from osc_placement.state.selection import NoTreeSelected, select_document
 from osc_placement.state.selection import Selection as TreeSelection
 from osc_placement.state.text import parse_text
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import count_lines, fit
+from osc_placement.terminal.lines import count_lines, count_providers, count_things, fit
 from osc_placement.terminal.progress import ProgressBar
 from osc_placement.terminal.screen import say, screen_of, tell
 from osc_placement.terminal.values import add_concurrency_option
@@ -103,6 +100,8 @@ class GenerateConfig(_OfflineCommand):
     It writes one file for all hosts, or with ``--directory`` one for each host.
     """
 
+    example = "resource provider config generate --name compute-1 -o compute-1.yaml"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         where = parser.add_mutually_exclusive_group()
@@ -152,7 +151,7 @@ class GenerateConfig(_OfflineCommand):
             self.connect(parsed_args)
             base.require_any_traits(self.client, parsed_args.required)
             return
-        others = ("in_tree", "required", "forbidden", "resource", "root_only", "providers_file")
+        others = ("in_tree", "required", "forbidden", "resource", "providers_file")
         given = [f"--{name.replace('_', '-')}" for name in others if getattr(parsed_args, name)]
         if given:
             raise UsageError(f"{' and '.join(given)} cannot be used with --state; --name and --aggregate can")
@@ -165,14 +164,14 @@ class GenerateConfig(_OfflineCommand):
             tell(self.app.stderr, f"Left out, as others report them: {told}")
         if found.lasting:
             told = ", ".join(
-                f"{number:,} inventor{'y' if number == 1 else 'ies'} of {whose}"
+                f"{count_things(number, 'inventory')} of {whose}"
                 for whose, number in sorted(found.lasting.items())
             )
             tell(self.app.stderr, f"Left out, as nova's updates would fail: {told}")
         if not found.hosts:
             tell(self.app.stderr, "No custom trait or inventory is left for a file; nothing was written")
             return
-        number = sum(map(len, found.hosts.values()))
+        told = count_providers(sum(map(len, found.hosts.values())))
         if parsed_args.directory is None:
             chosen = [entry for entries in found.hosts.values() for entry in entries]
             nodes = sum(entry.key == COMPUTE_NODE for entry in chosen)
@@ -186,14 +185,14 @@ class GenerateConfig(_OfflineCommand):
                 self.app.stdout.write(text)
                 return
             replace_file(parsed_args.output, [text])
-            tell(self.app.stderr, f"Wrote {count_providers(number)} to {parsed_args.output}")
+            tell(self.app.stderr, f"Wrote {told} to {parsed_args.output}")
             return
         uuids = {held.root: held.uuid for held in providers if held.is_root}
         directory = pathlib.Path(parsed_args.directory)
         for written, (host, name) in enumerate(name_files(found.hosts, uuids).items()):
             _write(directory / name, format_file(found.hosts[host]), written)
-        files = f"{len(found.hosts):,} file{'' if len(found.hosts) == 1 else 's'}"
-        tell(self.app.stderr, f"Wrote {count_providers(number)} to {files} in {parsed_args.directory}")
+        files = count_things(len(found.hosts), "file")
+        tell(self.app.stderr, f"Wrote {told} to {files} in {parsed_args.directory}")
 
     def _read_providers(self, parsed_args: argparse.Namespace) -> list[Held]:
         if parsed_args.state is not None:
@@ -210,7 +209,7 @@ class GenerateConfig(_OfflineCommand):
         selection = _read_selection(self, parsed_args)
         roots = None
         if selection.has_conditions:
-            chosen = select.select_providers(self.client, selection, allow_empty=parsed_args.allow_empty)
+            chosen = batch.select_providers(self.client, selection, allow_empty=parsed_args.allow_empty)
             roots = {provider.root_provider_uuid or provider.uuid for provider in chosen}
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             cloud = read_cloud(self.client, ("inventories", "traits"), roots=roots, reading=reading)
@@ -285,6 +284,7 @@ class LintConfig(_OfflineCommand, TextLister):
     With ``--check-placement``, resource providers, traits and resource classes are looked up in placement.
     """
 
+    example = "resource provider config lint /etc/nova/provider_config/gpus.yaml"
     exit_statuses = (
         "Exit status: 0 no problems; 1 not done, the reason is on stderr; 2 the command line is wrong; "
         "3 there are warnings; 4 there are errors."
@@ -328,12 +328,8 @@ class LintConfig(_OfflineCommand, TextLister):
         """Return a line for each problem, on a terminal not all of them, and the totals."""
         files = sum(len(location.files) for location in locations)
         entries = sum(1 for location in locations for _ in location.entries)
-        counts = [
-            f"{numbers[level]:,} {level}{'' if numbers[level] == 1 else 's'}"
-            for level in Level
-            if numbers.get(level)
-        ]
-        total = f"{files:,} file{'' if files == 1 else 's'}, {entries:,} entr{'y' if entries == 1 else 'ies'}"
+        counts = [count_things(numbers[level], level) for level in Level if numbers.get(level)]
+        total = f"{count_things(files, 'file')}, {count_things(entries, 'entry')}"
         # each is one line, for editors that read these from their terminal
         lines = [printable(str(problem)) for problem in problems]
         width = screen_of(self.app.stdout).width
@@ -452,7 +448,7 @@ class _ComparingCommand(base.PlacementCommand):
         identified = {*resolved.entries, *before.entries}
         chosen = providers
         if selection.has_conditions:
-            chosen = select.select_providers(self.client, selection, allow_empty=parsed_args.allow_empty)
+            chosen = batch.select_providers(self.client, selection, allow_empty=parsed_args.allow_empty)
         if not parsed_args.unidentified:
             chosen = [provider for provider in chosen if provider.uuid in identified]
         if not chosen and not parsed_args.allow_empty and not resolved.missing:
@@ -477,7 +473,7 @@ class _ComparingCommand(base.PlacementCommand):
     def read_targets(self, targets: _Targets, concurrency: int) -> list[Reading]:
         """Read the inventories and traits of the providers."""
         with ProgressBar("Reading", len(targets.providers), self.app.stderr) as progress:
-            return select.read_again(
+            return batch.read_again(
                 self.client,
                 targets.providers,
                 FACETS,
@@ -495,6 +491,7 @@ class ShowDrift(_ComparingCommand, FittedLister):
     ``openstack resource provider config generate``. Fields that a file leaves out have placement's defaults.
     """
 
+    example = "resource provider config drift /etc/nova/provider_config/gpus.yaml"
     exit_statuses = (
         "Exit status: 0 nothing differs; 1 not done, the reason is on stderr; 2 the command line is wrong; 3 "
         "something differs."
@@ -579,6 +576,8 @@ class PruneConfig(_ComparingCommand, PlanCommand):
     undo take it.
     """
 
+    example = "resource provider config prune gpus.yaml --previous gpus.yaml.old --dry-run"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         group = parser.add_argument_group("what to remove", "of the custom names that no file names")
@@ -648,13 +647,14 @@ class PruneConfig(_ComparingCommand, PlanCommand):
         if gone:
             verb = "is" if len(gone) == 1 else "are"
             warning = (
-                f"{count_providers(len(gone))}, such as {gone[0].subject.name}, {verb} identified by earlier "
-                "files only; give all files that there are now"
+                f"{count_providers(len(gone))}, such as {gone[0].subject.name}, {verb} "
+                "identified by earlier files only; give all files that there are now"
             )
             plan = replace(plan, warnings=(warning, *plan.warnings))
         if targets.selection.has_conditions:
             plan = replace(plan, selection=targets.selection)
-        plan = judge_capacity(self.client, plan, readings, concurrency=parsed_args.concurrency)
+        policy = read_policy(parsed_args)
+        plan = guard(self.client, plan, policy, readings, concurrency=parsed_args.concurrency)
         return Job(plan, f"identified by {' '.join(map(name_source, parsed_args.file))}")
 
 

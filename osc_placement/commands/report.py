@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading
-from osc_placement.batch.select import Selection, select_providers
+from osc_placement.batch import Selection, select_providers
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT, Node
 from osc_placement.commands import base

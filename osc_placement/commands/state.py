@@ -10,39 +10,30 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from osc_placement import microversion
-from osc_placement.batch import service
-from osc_placement.batch.advice import guard_managed, refuse_removal
-from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.managed import is_refused, refuse_dropped
-from osc_placement.batch.page import SEE_ALL, Page
-from osc_placement.batch.plan import (
-    APPLY,
-    EXIT_DONE,
-    EXIT_PARTIAL,
-    PLURALS,
-    Kind,
-    Plan,
-    count_providers,
-    count_removed,
-    count_things,
-)
-from osc_placement.batch.run_commands import NextCommands
-from osc_placement.batch.service import Job
+from osc_placement import batch, microversion
+from osc_placement.batch import EXIT_DONE, EXIT_PARTIAL, Job, Kind, Plan, guard
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
-from osc_placement.commands.batch_options import add_aggregate_option, add_drop_managed, add_overcommit
+from osc_placement.commands.batch_options import (
+    add_aggregate_option,
+    add_drop_managed,
+    add_overcommit,
+    read_policy,
+)
 from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
+from osc_placement.report.changes import SEE_ALL, Page
+from osc_placement.report.runs import NextCommands
+from osc_placement.report.summary import count_removed, refuse_removal
 from osc_placement.state import read
 from osc_placement.state.description import describe_leftover, describe_plan
-from osc_placement.state.plan import ApplyPlan, Leftover, plan_apply, plan_run
+from osc_placement.state.plan import ApplyPlan, Leftover, explain_left_out, plan_apply, plan_run
 from osc_placement.state.results import ApplyReport, list_refusals, list_results
 from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
 from osc_placement.terminal.confirmation import ConfirmedCommand
-from osc_placement.terminal.lines import fit
+from osc_placement.terminal.lines import count_each, count_providers, count_things, fit, pluralize
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
 from osc_placement.terminal.screen import say, screen_of, tell
 from osc_placement.terminal.values import add_concurrency_option
@@ -86,6 +77,8 @@ class ExportState(_StateCommand):
     With ``--name`` or ``--aggregate`` the file has some trees only, and no consumer that has allocations
     elsewhere too.
     """
+
+    example = "resource provider export -o cloud.yaml"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -135,6 +128,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     show, resume and undo take it.
     """
 
+    example = "resource provider apply -f cloud.yaml --dry-run"
     exit_statuses = (
         "Exit status: 0 the server matches the file, or the plan was shown; 1 nothing was changed, "
         "the reason is on stderr; 2 the command line is wrong; 3 something was refused or failed, and what "
@@ -198,13 +192,13 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             plan, run = self._make_plan(parsed_args)
             if not parsed_args.dry_run:
                 self._agree(plan.without(run.untried), run, parsed_args)
-        unchanged = count_things(plan.unchanged)
+        unchanged = count_each(plan.unchanged) or "nothing"
         if plan.size == 0:
             lines = [f"Nothing to do: the server matches {parsed_args.source} ({unchanged})"]
         elif parsed_args.dry_run:
             self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
             lines = [*self._describe(plan.without(run.untried), run, parsed_args), f"unchanged: {unchanged}"]
-            self.exit_status = EXIT_PARTIAL if run.untried or is_refused(run) else EXIT_DONE
+            self.exit_status = EXIT_PARTIAL if run.untried or run.objection else EXIT_DONE
         else:
             report, commands = self._execute(run, parsed_args)
             self.exit_status = report.exit_status
@@ -238,21 +232,21 @@ class ApplyState(ConfirmedCommand, _StateCommand):
                     parsed_args.unnamed = read.count_unnamed(
                         self.client, parsed_args.document, known, reading
                     )
-        run = read.judge_run(
+        run = guard(
             self.client,
             plan_run(plan, f"apply {parsed_args.source}"),
-            current,
-            allow_overcommitted=parsed_args.allow_overcommitted,
+            read_policy(parsed_args),
+            current.readings,
             concurrency=parsed_args.concurrency,
         )
-        return plan, guard_managed(run, drop_managed=parsed_args.yes_drop_managed)
+        return plan, explain_left_out(run)
 
     def _agree(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> None:
         """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation.
 
         Raise PlacementError if something would be removed, and there is nobody to ask.
         """
-        refuse_dropped(run)
+        run.require_allowed()
         if not (parsed_args.yes or self.is_attended()):
             refuse_removal(run.changes, parsed_args.source, "; --dry-run shows the plan")
         is_asking = bool(plan.size) and self.is_attended() and not parsed_args.yes
@@ -290,7 +284,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             lines.append(f"to do: {count_changes(plan).lower()}")
         lines += describe_unnamed(parsed_args.unnamed)
         numbers = Counter(result.kind for result in list_refusals(run))
-        return [*lines, *refusals, *([f"refused: {count_things(numbers)}"] if numbers else ())]
+        return [*lines, *refusals, *([f"refused: {count_each(numbers)}"] if numbers else ())]
 
     def _tell(self, lines: Iterable[str], more: str, most: int = _LINES_TO_TELL) -> None:
         """Print lines to standard error; on a terminal, so many at most."""
@@ -305,14 +299,14 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     ) -> tuple[ApplyReport, NextCommands | None]:
         """Carry a plan out as a run, if there is anything to do; return its results and what can follow."""
         words = [*parsed_args.name, *parsed_args.aggregate]
-        job = Job(plan, " ".join(words), APPLY)
+        job = Job(plan, " ".join(words))
         if not job.is_needed:
-            return list_results(execute_plan(self.client, plan)), None
+            return list_results(plan.end()), None
         report, commands = carry_out(
             self.client,
             job,
             self.app.stderr,
-            service.Pace(parsed_args.concurrency),
+            batch.Pace(parsed_args.concurrency),
             title="Writing",
             is_told=self.is_attended(),
         )
@@ -360,7 +354,7 @@ def describe_unnamed(number: int) -> list[str]:
     """Return a line about consumers that a file does not name and that hold something of its providers."""
     if not number:
         return []
-    told = count_things({"consumer": number})
+    told = count_things(number, "consumer")
     where = "with allocations of its resource providers"
     return [f"Not in the file: {told} {where}, which stay (--prune deletes them)"]
 
@@ -404,7 +398,7 @@ def count_changes(plan: ApplyPlan) -> str:
     }
     removed = count_removed(plan_run(plan, "").changes)
     told = [
-        f"{verb} {count_things(counts)}{f', removing {removed}' if removed and verb == 'change' else ''}"
+        f"{verb} {count_each(counts)}{f', removing {removed}' if removed and verb == 'change' else ''}"
         for verb, counts in numbers.items()
         if any(counts.values())
     ]
@@ -420,4 +414,4 @@ def summarize(plan: ApplyPlan, report: ApplyReport) -> Iterable[str]:
         if unchanged:
             counts.append(f"{unchanged} unchanged")
         if counts:
-            yield f"{PLURALS[kind]}: {', '.join(counts)}"
+            yield f"{pluralize(kind)}: {', '.join(counts)}"

@@ -11,7 +11,7 @@ from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.names import require_traits
 from osc_placement.api.retry import retry
-from osc_placement.batch.managed import find_managed
+from osc_placement.batch import find_managed
 from osc_placement.commands import base
 from osc_placement.commands.batch_options import add_drop_managed
 from osc_placement.errors import BadRequest, PlacementError
@@ -195,20 +195,18 @@ def amend_traits(
 
 
 class AddResourceProviderTrait(_AmendTraits):
-    """Add traits to a resource provider, which keeps its others, also those that others add at the same time.
+    """Add traits to a resource provider, which keeps its others, also those that others add meanwhile."""
 
-    For example: openstack resource provider trait add compute-17 CUSTOM_LIQUID_COOLED
-    """
+    example = "resource provider trait add compute-1 CUSTOM_GOLD"
 
     def amend(self, current: frozenset[str], named: frozenset[str]) -> frozenset[str]:
         return current | named
 
 
 class RemoveResourceProviderTrait(_AmendTraits):
-    """Remove traits from a resource provider, which keeps its others; it is no error if it lacks one of them.
+    """Remove traits from a resource provider, which keeps its others; it may lack them already."""
 
-    For example: openstack resource provider trait remove compute-17 CUSTOM_LIQUID_COOLED
-    """
+    example = "resource provider trait remove compute-1 CUSTOM_GOLD"
 
     def amend(self, current: frozenset[str], named: frozenset[str]) -> frozenset[str]:
         return current - named

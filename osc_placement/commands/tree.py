@@ -49,10 +49,9 @@ class ShowTree(WatchedCommand):
 
     A bar shows the part of a class's capacity, ``(total - reserved) * allocation_ratio``, that is allocated.
     With --html a page whose trees fold is written in place of the text.
-
-    For example: openstack resource provider tree compute-r4-01
     """
 
+    example = "resource provider tree compute-1"
     minimum = microversion.NESTED_PROVIDERS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -29,6 +29,7 @@ class TopUsage(ReportCommand):
     provider that is used and one for each consumer.
     """
 
+    example = "resource usage top --by project --limit 10"
     minimum = microversion.ALLOCATIONS_BY_PROVIDER
     droppable: Sequence[str] = ("user", "type", "resources", "project")
     breakable = ("resources",)

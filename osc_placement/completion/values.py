@@ -58,18 +58,11 @@ def _to_provider(access: Access, text: str) -> Iterable[str]:
     return (f"{uuid}={name}" for name in _names("providers", access, name)) if equals else ()
 
 
-def _migrations(_access: Access, _text: str) -> Iterable[str]:
-    # PERF: only these commands need the migrations, which take 0.1 s to load
-    from osc_placement.migrate.migrations import registry
-
-    return registry.BY_NAME
-
-
 def _runs(_access: Access, _text: str) -> Iterable[str]:
     # PERF: 0.1 s to load
-    from osc_placement.batch import journal
+    from osc_placement.batch import Journals
 
-    return journal.list_ids()
+    return Journals().list_ids()
 
 
 def _files(_access: Access, _text: str) -> Iterable[str]:
@@ -114,8 +107,6 @@ _BY_METAVAR: Final[Mapping[str, Offer]] = {
 }
 #: arguments whose metavar is that of other things as well, by command and name
 _BY_ARGUMENT: Final[Mapping[tuple[str, str], Offer]] = {
-    ("placement migration check", "name"): _migrations,
-    ("placement migration run", "name"): _migrations,
     ("resource class delete", "name"): _classes,
     ("resource class set", "name"): _classes,
     ("resource class show", "name"): _classes,

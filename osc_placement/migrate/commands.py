@@ -18,41 +18,23 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout, sup
 from dataclasses import dataclass, field, replace
 from typing import Final, TextIO, TypeVar
 
-from osc_placement.batch import journal
-from osc_placement.batch.facets import ALL_FACETS
-from osc_placement.batch.page import SEE_ALL, Page, rows_of_run
-from osc_placement.batch.plan import (
-    APPLY,
+from osc_placement import batch
+from osc_placement.batch import (
+    ALL_FACETS,
     EXIT_DONE,
     EXIT_INTERRUPTED,
     EXIT_PARTIAL,
+    Job,
     Outcome,
     Plan,
+    Recorded,
     Result,
-    for_changes,
 )
-from osc_placement.batch.repeat import Recorded
-from osc_placement.batch.run_commands import (
-    LIST_COLUMNS,
-    NO_FAILURES,
-    NextCommands,
-    describe_left,
-    describe_no_runs,
-    hint_at_other_clouds,
-    name_next_commands,
-    read_chosen,
-    read_list,
-    tell_redo,
-    telling_list,
-)
-from osc_placement.batch.run_commands import delete_runs as delete_journals
-from osc_placement.batch.run_commands import describe_run as describe_journal
-from osc_placement.batch.service import Job, Pace
 from osc_placement.errors import ANSWER_LOST, PlacementError, UsageError, one_line
 from osc_placement.migrate import exit_statuses, readiness, repair, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
 from osc_placement.migrate.granting import plan_grants, write_grants
-from osc_placement.migrate.migrations import decommission, registry
+from osc_placement.migrate.migrations import decommission
 from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
 from osc_placement.migrate.migrations.carry_ratios import CarryRatios
@@ -98,6 +80,24 @@ from osc_placement.migrate.output import (
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.model import canonical_uuid
+from osc_placement.report.changes import SEE_ALL, Page, rows_of_run
+from osc_placement.report.runs import (
+    LIST_COLUMNS,
+    NO_FAILURES,
+    NextCommands,
+    describe_left,
+    describe_no_runs,
+    describe_resume,
+    hint_at_other_clouds,
+    name_next_commands,
+    read_chosen,
+    read_list,
+    tell_redo,
+    telling_list,
+)
+from osc_placement.report.runs import delete_runs as delete_journals
+from osc_placement.report.runs import describe_run as describe_journal
+from osc_placement.report.summary import ask
 from osc_placement.terminal.confirmation import confirm, is_attended, name_cloud
 from osc_placement.terminal.escape import printable, printable_lines
 from osc_placement.terminal.lines import capitalize
@@ -166,7 +166,7 @@ class Command:
 
     def identify_cloud(self) -> str:
         """Return the address of placement, as journals have it."""
-        return journal.identify_server(self.settings.open_client().endpoint)
+        return batch.identify_server(self.settings.open_client().endpoint)
 
     def run_or_show(self, context: Context, assessment: Assessment) -> Run | None:
         """Carry the plan out and print the result; with ``--dry-run`` print the plan and return None."""
@@ -185,9 +185,7 @@ class Command:
         """Carry the plan out, with its progress on standard error."""
         plan, _ = runner.limit(assessment.plan, execution.max_count)
         with ProgressBar(plan.edit.title, len(plan.changes), sys.stderr) as progress:
-            return runner.carry_out(
-                context.client, assessment, execution, for_changes(plan, progress.advance)
-            )
+            return runner.carry_out(context.client, assessment, execution, progress.advance)
 
     def heal(self, context: Context, assessment: Assessment, execution: Execution) -> tuple[Run, Assessment]:
         """Carry the plan out, then write the binding profiles of ports that it names."""
@@ -229,9 +227,11 @@ class Command:
         """Print the document, or the text that says the same to people, nothing of which moves a cursor."""
         if self.is_json:
             print(json.dumps(document(), indent=2))
-            return
-        for line in text():
-            print(printable_lines(line))
+        else:
+            for line in text():
+                print(printable_lines(line))
+        print(end="", flush=True)
+        self.execution.untold.clear()
 
 
 def watch(command: Command) -> int:
@@ -281,8 +281,12 @@ def _follow(command: Command, migration: Migration) -> int:
         return assessment
 
     def act(assessment: Assessment) -> int:
-        run = command.run_or_show(contexts[0], assessment)
-        sys.stdout.flush()
+        try:
+            run = command.run_or_show(contexts[0], assessment)
+        except FAILURES:
+            # follow() prints it, and goes on
+            command.execution.untold.clear()
+            raise
         if run and (run.report.halted or run.report.interrupted) and not stop.is_set():
             statuses.append(run.report.exit_status)
             stop.set()
@@ -322,11 +326,11 @@ def heal_allocations(command: Command) -> int:
         command.run_or_show(context, assessment)
     else:
         run, assessment = command.heal(context, assessment, command.execution)
-        is_stopped = command.execution.stop.is_set()
-        is_judged = bool(run.id or assessment.written) and options.format == "table" and not is_stopped
+        stop = command.execution.stop
+        is_judged = bool(run.id or assessment.written) and options.format == "table" and not stop.is_set()
         # the sentence below says what was skipped
         command.show_result(run, replace(assessment, skipped="") if is_judged else assessment)
-        if is_stopped:
+        if stop.is_set():
             return EXIT_INTERRUPTED
     judged = EXIT_DONE
     if is_judged:
@@ -425,9 +429,7 @@ def providers(command: Command) -> int:
         return EXIT_PARTIAL if status == EXIT_DONE and found and not options.dry_run else status
     if options.delete and survey.deletions.refusal:
         raise PlacementError(f"nothing was done: {survey.deletions.refusal}")
-    # a repair that is stopped between two of its runs is reported, too
-    with command.execution.ending_in_order():
-        done = _replace_and_delete(command, context, survey)
+    done = _replace_and_delete(command, context, survey)
     page = command.medium.open_page(survey.deletions.names)
     runs, halted = done.runs, f"stopped: {explain(done.halted)}" if done.halted else ""
     outcomes = [each for run in runs for each in run.report.outcomes if each.result is not Result.UNCHANGED]
@@ -496,7 +498,7 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> r
         done.not_tried += len(deletions.changes)
         return done
     try:
-        done.runs.append(runner.run_job(client, Job(deletions, kind=APPLY), execution))
+        done.runs.append(runner.run_job(client, Job(deletions), execution))
     except FAILURES as error:
         if not (done.runs or done.failures):
             raise
@@ -527,8 +529,7 @@ def decommission_host(command: Command) -> int:
     runs, halted = list[Run](), ""
     if plan.changes and not is_shown:
         _confirm_plan(command, plan, found.names)
-        with command.execution.ending_in_order():
-            runs, found, halted = _free_and_delete(command, context, found, look)
+        runs, found, halted = _free_and_delete(command, context, found, look)
     page = command.medium.open_page(found.names)
     command.show(
         lambda: decommission_to_json(found, plan, runs, halted),
@@ -562,7 +563,7 @@ def _free_and_delete(
     runs = list[Run]()
     if options.free and found.freeing.changes:
         shown = {change.uuid for change in found.plan.changes}
-        runs = [runner.run_job(client, Job(found.freeing, kind="migration"), execution)]
+        runs = [runner.run_job(client, Job(found.freeing), execution)]
         try:
             _, found = look()
         except FAILURES as error:
@@ -571,7 +572,7 @@ def _free_and_delete(
             return runs, found, ""
         _pause(execution)
     if options.delete and found.plan.changes and not execution.stop.is_set():
-        runs.append(runner.run_job(client, Job(found.plan, kind=APPLY), execution))
+        runs.append(runner.run_job(client, Job(found.plan), execution))
     return runs, found, ""
 
 
@@ -592,15 +593,14 @@ def flavors(command: Command) -> int:
         applies_filters=not options.no_nova_filters,
         forced_filters=frozenset(options.nova_filter),
     )
-    context, survey = command.compare(comparison.survey)
+    context, survey = command.compare(comparison.assess)
     assessment = survey.assessment
     plan, left = runner.limit(assessment.plan, command.execution.max_count)
     runs = list[Run]()
     if options.create and plan.changes and not options.dry_run:
         with ProgressBar(plan.edit.title, len(plan.changes), sys.stderr) as progress:
-            on_outcome = for_changes(plan, progress.advance)
-            job = Job(plan, kind=APPLY)
-            runs = [replace(runner.run_job(context.client, job, command.execution, on_outcome), left=left)]
+            job, advance = Job(plan), progress.advance
+            runs = [replace(runner.run_job(context.client, job, command.execution, advance), left=left)]
     page = command.medium.open_page()
     command.show(
         lambda: flavors_to_json(survey, plan, runs),
@@ -636,6 +636,8 @@ def move_baremetal(command: Command) -> int:
     migration = MoveBaremetal(frozenset(options.host), _uuids(options.node), options.shard)
     context, assessment = command.assess(migration)
     run = command.run_or_show(context, assessment)
+    if command.execution.stop.is_set():
+        return EXIT_INTERRUPTED
     judged = EXIT_DONE
 
     def judge() -> str:
@@ -719,11 +721,19 @@ def run_all(command: Command) -> int:
     """Run the migrations one after the other, until all are done or the command is stopped."""
     tally, left_to_do = Tally(), command.options.max_count
     try:
-        for migration in registry.make_all(command.options.shard):
+        shard = command.options.shard
+        for migration in (
+            MirrorAggregates(shard=shard),
+            CarryRatios(shard=shard),
+            MoveBaremetal(shard=shard),
+            HealAllocations(shard=shard),
+        ):
             context, assessment = command.assess(migration)
             limited = replace(command.execution, max_count=left_to_do)
             run, assessment = command.heal(context, assessment, limited)
             done = tally.add(migration.name, assessment, run)
+            # what was added is printed at the end, also after a signal
+            command.execution.untold.clear()
             left_to_do = None if left_to_do is None else left_to_do - done
             if command.execution.stop.is_set() or run.report.interrupted:
                 raise KeyboardInterrupt
@@ -736,6 +746,8 @@ def run_all(command: Command) -> int:
             raise
         tally.halted = f"stopped: {explain(error)}"
         tally.is_broken = True
+    if tally.runs:
+        command.execution.untold.set()
     command.show(tally.to_json, lambda: tally.describe(command))
     return tally.status
 
@@ -779,7 +791,7 @@ def show_run(command: Command) -> int:
         # the screen of --watch shows the same run, whatever is started meanwhile
         options.run, options.last = read_chosen(options, command.identify_cloud, None, _RUN).id, False
     with telling_list(_RUN):
-        run = journal.read(options.run, command.execution.directory)
+        run = batch.Journals(command.execution.directory).read(options.run)
     rows = [row for row in rows_of_run(run) if row.is_incomplete or not options.failed_only]
 
     def make_rows() -> list[Document]:
@@ -803,16 +815,10 @@ def show_run(command: Command) -> int:
 def resume_run(command: Command) -> int:
     """Run ``placement-migrate run resume``."""
     client = command.settings.open_client()
-    header = read_chosen(command.options, lambda: journal.identify_server(client.endpoint), sys.stderr, _RUN)
-    pace = Pace.from_settings(header.settings)
-    if told := pace.describe_resume(pace):
+    header = read_chosen(command.options, lambda: batch.identify_server(client.endpoint), sys.stderr, _RUN)
+    execution = command.execution.keep_pace(header.settings)
+    if told := describe_resume(execution.pace, execution.pace):
         tell(sys.stderr, told)
-    execution = replace(
-        command.execution,
-        concurrency=pace.concurrency,
-        rate=pace.rate,
-        max_failures=pace.max_failures,
-    )
     run = runner.resume(client, header.id, execution, command=command.run_with_access)
     command.show_result(run)
     return run.report.exit_status
@@ -821,7 +827,7 @@ def resume_run(command: Command) -> int:
 def undo_run(command: Command) -> int:
     """Run ``placement-migrate run undo``: on a terminal ask first, unless ``--yes`` is given."""
     options, client = command.options, command.settings.open_client()
-    header = read_chosen(options, lambda: journal.identify_server(client.endpoint), sys.stderr, _RUN)
+    header = read_chosen(options, lambda: batch.identify_server(client.endpoint), sys.stderr, _RUN)
     if options.last:
         tell_redo(header, sys.stderr, command.run_with_access)
     #: what is on the terminal before the result
@@ -858,7 +864,7 @@ def _confirm_plan(command: Command, plan: Plan, names: Mapping[str, str] | None 
     settings = command.settings
     chosen = None if settings.placement_endpoint else settings.cloud
     cloud = name_cloud(chosen, None, lambda: settings.open_client().endpoint)
-    confirm(plan.question, sys.stdin, sys.stderr, cloud=cloud)
+    confirm(ask(plan), sys.stdin, sys.stderr, cloud=cloud)
     return page
 
 

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Report
+from osc_placement.batch import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Report
 from osc_placement.errors import Conflict, UsageError
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.nova.ports import LABEL as NEUTRON

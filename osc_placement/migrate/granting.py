@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.api.concurrency import map_many
-from osc_placement.batch.gate import Gate
-from osc_placement.batch.plan import Result
+from osc_placement.batch import Gate, Result
 from osc_placement.migrate.migrations.base import Assessment, Context, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.source import Unreadable
@@ -119,8 +118,7 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
         most = max(0, most - len(run.report.outcomes))
     source, items, refused = _divide(context, chosen, most)
     problems, written = [*_without(assessment, chosen), *refused], list[str]()
-    with execution.ending_in_order():
-        results = _write_all(source, items, execution, run) if source else []
+    results = _write_all(source, items, execution, run) if source else []
     for (_, grant), problem in zip(items, results, strict=True):
         if problem:
             problems.append(problem)
@@ -137,6 +135,7 @@ def _write_all(
     If neutron cannot be reached once, it is not asked again. Those that neutron writes together are written
     one by one under a rate or a limit of failures, which count each.
     """
+    execution.untold.set()
     gate = Gate(rate=execution.rate, max_failures=execution.max_failures)
     gate.stop_with(execution.stop)
     for _ in range(run.report.counts[Result.FAILED]):

@@ -14,8 +14,20 @@ from typing import Any, Final
 from keystoneauth1 import exceptions as keystone
 
 from osc_placement.api.concurrency import CONCURRENCY
-from osc_placement.batch.plan import EXIT_INTERRUPTED
-from osc_placement.batch.run_commands import (
+from osc_placement.batch import EXIT_INTERRUPTED
+from osc_placement.candidates.nova_filters import NAMES
+from osc_placement.errors import PlacementError, UsageError, advise_on_policy
+from osc_placement.migrate import commands
+from osc_placement.migrate.exit_statuses import failure_status
+from osc_placement.migrate.migrations.flavors import MOST_UNUSED
+from osc_placement.migrate.nova.facts import STUCK_AFTER
+from osc_placement.migrate.nova.notifications import TOPIC
+from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
+from osc_placement.migrate.nova.shard import WHOLE, read_shard
+from osc_placement.migrate.output import explain
+from osc_placement.migrate.runner import Execution
+from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
+from osc_placement.report.runs import (
     add_choice,
     add_delete_options,
     add_failed_only_option,
@@ -24,19 +36,6 @@ from osc_placement.batch.run_commands import (
     check_choice,
     check_deletion,
 )
-from osc_placement.candidates.nova_filters import NAMES
-from osc_placement.errors import PlacementError, UsageError, advise_on_policy
-from osc_placement.migrate import commands
-from osc_placement.migrate.exit_statuses import failure_status
-from osc_placement.migrate.migrations.flavors import MOST_UNUSED
-from osc_placement.migrate.migrations.registry import current_name
-from osc_placement.migrate.nova.facts import STUCK_AFTER
-from osc_placement.migrate.nova.notifications import TOPIC
-from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
-from osc_placement.migrate.nova.shard import WHOLE, read_shard
-from osc_placement.migrate.output import explain
-from osc_placement.migrate.runner import Execution
-from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.live import add_watch_option, check_watch
 from osc_placement.terminal.screen import wrap_for
@@ -53,16 +52,6 @@ from osc_placement.terminal.values import (
 Subparsers = Any
 
 
-class _Commands(dict[str, argparse.ArgumentParser]):
-    """The commands by name; they are found by their older names too, which help and errors do not show."""
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(_current_name(str(name)))
-
-    def __missing__(self, name: str) -> argparse.ArgumentParser:
-        return dict(self)[_current_name(name)]
-
-
 class _Parser(BriefParser):
     """A parser, and parsers of commands; an abbreviation means what their help shows, if it can."""
 
@@ -70,10 +59,6 @@ class _Parser(BriefParser):
         found = super()._get_option_tuples(option_string)
         shown = [each for each in found if each[0].help != argparse.SUPPRESS]
         return shown or found
-
-
-def _current_name(name: str) -> str:
-    return "run" if name == "runs" else current_name(name)
 
 
 EXIT_STATUSES: Final = (
@@ -139,17 +124,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CLOSED_PIPE
     except OSError as error:
         discard(sys.stdout)
-        hint = "; see placement-migrate run list for what was done" if execution.begun.is_set() else ""
-        print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
+        print(f"placement-migrate: {printable(str(error))}{_hint_at_runs(execution)}", file=sys.stderr)
         return failure_status(options, error)
     except KeyboardInterrupt:
-        print("placement-migrate: interrupted", file=sys.stderr)
+        print(f"placement-migrate: interrupted{_hint_at_runs(execution)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     return status
 
 
+def _hint_at_runs(execution: Execution) -> str:
+    """Return where to read what was written, if its result could not be printed."""
+    return "; see placement-migrate run list for what was done" if execution.untold.is_set() else ""
+
+
 def _stop_on_signals(execution: Execution) -> None:
-    """Let SIGINT and SIGTERM end a command: at once, but writes that are under way are finished first.
+    """Let SIGINT and SIGTERM end a command: at once, but not before what was written is printed.
 
     The second of either does not wait for them.
     """
@@ -157,7 +146,7 @@ def _stop_on_signals(execution: Execution) -> None:
     def ask(_number: int, _frame: object) -> None:
         is_first = not execution.stop.is_set()
         execution.stop.set()
-        if not (is_first and execution.writing.is_set()):
+        if not (is_first and execution.untold.is_set()):
             raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -203,7 +192,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
     access = _add_access(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    subparsers.choices = subparsers._name_parser_map = _Commands()
     _add_aggregates(subparsers)
     _add_status(subparsers)
     _add_allocations(subparsers)
@@ -440,7 +428,9 @@ def _add_status(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "status",
         help="say whether the caching scheduler can be left",
-        description="Compare what every instance holds with what nova's scheduler would claim for it.",
+        description="Compare what every instance holds with what nova's scheduler would claim for it. To "
+        "leave the caching scheduler, run this, then carry-ratios and heal-allocations, each with --dry-run "
+        "first, and then this again.",
         epilog="Exit status: 0 the caching scheduler can be left, 3 it cannot yet, 4 unknown, as "
         "something of nova could not be read, 1 nothing could be compared, 2 the command line is wrong.",
     )

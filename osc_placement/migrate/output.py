@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keystoneauth1 import exceptions as keystone
 
-from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.page import (
+from osc_placement.batch import Change, Outcome, Plan, Result, describe_difference
+from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason
+from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.migrations.flavors import FlavorSurvey
+from osc_placement.migrate.migrations.providers import Kind, Survey
+from osc_placement.migrate.problem import Problem
+from osc_placement.migrate.readiness import sort_changes
+from osc_placement.package import explain_setting
+from osc_placement.report.changes import (
     SCREEN,
     SEE_ALL,
     SHORT_COLUMNS,
@@ -26,22 +33,15 @@ from osc_placement.batch.page import (
     rows_of_report,
     sort_rows,
 )
-from osc_placement.batch.plan import Change, Outcome, Plan, Result
-from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason
-from osc_placement.migrate.migrations.base import Assessment
-from osc_placement.migrate.migrations.flavors import FlavorSurvey
-from osc_placement.migrate.migrations.providers import Kind, Survey
-from osc_placement.migrate.problem import Problem
-from osc_placement.migrate.readiness import sort_changes
-from osc_placement.package import explain_setting
+from osc_placement.report.summary import count_results, sum_up
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
 
 if TYPE_CHECKING:
-    from osc_placement.batch.run_commands import NextCommands
     from osc_placement.migrate.migrations.decommission import Decommission
     from osc_placement.migrate.repair import Failure, Repaired
     from osc_placement.migrate.runner import Run
+    from osc_placement.report.runs import NextCommands
 
 Document = Mapping[str, Any]
 _PLAN_COLUMNS: Final = ("name", "uuid", "before", "after", "note")
@@ -170,7 +170,9 @@ def describe_run(
         [row for row in rows_of_report(report) if row.result != Result.UNCHANGED],
         lambda: format_table(REPORT_COLUMNS, [outcome_row(each, page.names) for each in tried]),
     )
-    facts = [f"{number:,} {word}" for word, number in report.words.items() if word != Result.UNCHANGED]
+    facts = [
+        f"{number:,} {word}" for word, number in count_results(report).items() if word != Result.UNCHANGED
+    ]
     facts += _count_rest(plan, problems, run.left)
     lines += page.tell([assessment.skipped] if assessment.skipped else [])
     lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
@@ -377,10 +379,10 @@ def describe_runs(
     outcomes = [outcome_row(each, page.names) for run in runs for each in _find_tried(run)]
     lines = medium.list_rows(page, changed, functools.partial(format_table, REPORT_COLUMNS, outcomes))
     if page.width is not None and len(runs) > _FEW_RUNS:
-        failed = [run.report.summary for run in runs if run.report.is_failed]
+        failed = [sum_up(run.report).line for run in runs if run.report.is_failed]
         return [*lines, *failed, f"{len(runs)} runs; see placement-migrate run list"]
     for run, commands in zip(runs, following, strict=True):
-        lines += [run.report.summary, *describe_next(commands, medium)]
+        lines += [sum_up(run.report).line, *describe_next(commands, medium)]
     return lines + ([UNDO_IN_ORDER] if len(runs) > 1 else [])
 
 
@@ -425,7 +427,7 @@ def recorded_row(row: Row) -> dict[str, Any]:
 
 def problem_row(problem: Problem) -> dict[str, Any]:
     """Return the JSON object of a problem."""
-    return {"trouble": str(problem.reason), "subject": problem.subject, "text": problem.text}
+    return {"reason": str(problem.reason), "subject": problem.subject, "text": problem.text}
 
 
 def describe_problems(problems: Sequence[Problem], page: Page, prefix: str = "", more: str = "") -> list[str]:

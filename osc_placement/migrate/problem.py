@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class Reason(enum.StrEnum):
-    """A kind of problem; JSON output has its value as ``trouble``."""
+    """A kind of problem; JSON output has its value as ``reason``."""
 
     UNKNOWN = "unknown"
     UNMAPPED_HOST = "unmapped host"

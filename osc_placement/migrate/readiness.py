@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from osc_placement.batch.plan import Change
+from osc_placement.batch import Change
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.constraints import Admission
 from osc_placement.migrate.problem import Reason

@@ -25,16 +25,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.batch.facets import FACETS
-from osc_placement.batch.journal import JournalError
-from osc_placement.batch.plan import APPLY, Result
-from osc_placement.batch.reshape import KIND as RESHAPE
-from osc_placement.batch.reshape import ReshapeRefused, World
-from osc_placement.batch.reshape_run import Task, read_world
-from osc_placement.batch.select import read_state
-from osc_placement.batch.service import Job
-from osc_placement.batch.transaction import NotKnown
-from osc_placement.batch.writers.reshape import MayNotReshape, require_right
+from osc_placement.batch import (
+    FACETS,
+    Job,
+    JournalError,
+    Replacement,
+    Result,
+    plan_staged,
+    read_state,
+    require_right,
+)
 from osc_placement.errors import (
     ANSWER_LOST,
     BadRequest,
@@ -46,7 +46,7 @@ from osc_placement.errors import (
     PlacementError,
     VersionTooLow,
 )
-from osc_placement.migrate.migrations.providers import Repair, plan_move, plan_staged, replaced_name
+from osc_placement.migrate.migrations.providers import Repair, replaced_name
 from osc_placement.migrate.nova.hosts import read_hosts
 from osc_placement.migrate.nova.source import ClosableSource, Source, Unreadable
 
@@ -59,8 +59,6 @@ _OF_ALL: Final = (
     *ANSWER_LOST,
     EndpointMissing,
     JournalError,
-    MayNotReshape,
-    NotKnown,
     OutcomeUnknown,
     Unreadable,
     VersionTooLow,
@@ -186,12 +184,12 @@ def _describe_state(repair: Repair, runs: Sequence[Run]) -> str:
         for outcome in run.report.outcomes
         if outcome.change.uuid == old and "inventories" in outcome.change.facets
     ]
-    if repair.move is None or any(outcome.result is Result.APPLIED for outcome in moves):
+    if not repair.move or any(outcome.result is Result.APPLIED for outcome in moves):
         return (
             f"all allocations are moved to provider {new}, and {old} is to be deleted: give the command again"
         )
     where = f"the allocations are still of provider {old}"
-    if any(isinstance(outcome.error, (NotKnown, *ANSWER_LOST)) for outcome in moves):
+    if any(isinstance(outcome.error, (OutcomeUnknown, *ANSWER_LOST)) for outcome in moves):
         where = f"the allocations are of provider {old} or of {new}, which is not known"
     return (
         f"the replacement is half done, and {where}: keep nova-compute of this host disabled, see "
@@ -237,35 +235,19 @@ def iterate_jobs(client: PlacementClient, repair: Repair, pause: Callable[[], No
     """
     require_right(client)
     if repair.preparation.changes:
-        yield Job(repair.preparation, kind=APPLY)
+        yield Job(repair.preparation)
         pause()
-    move = _plan_move(client, repair)
-    if move is not None:
+    move = Job.for_reshape(client, Replacement(repair.old.uuid, repair.right.uuid))
+    if move.reshape is not None:
         yield move
         pause()
     provider, state = read_state(client, repair.old, ("identity", *FACETS))
     if not state.identity:
-        raise ReshapeRefused(f"Resource provider {provider.name} was deleted by somebody else meanwhile")
+        raise HostRefused(f"Resource provider {provider.name} was deleted by somebody else meanwhile")
     if state.inventories:
-        raise ReshapeRefused(
+        raise HostRefused(
             f"{provider.name} got inventories again, so it was not deleted; is its nova-compute running?"
         )
     title = f"provider {provider.name}: delete it, as {repair.right.uuid} is in its place"
     change = replace(repair.removal, subject=provider, before=state)
-    yield Job(plan_staged(title, [change]), kind=APPLY)
-
-
-def _plan_move(client: PlacementClient, repair: Repair) -> Job | None:
-    """Return the reshape on what is there now; None if the old provider has nothing."""
-    old, new = repair.old.uuid, repair.right.uuid
-
-    def read() -> World:
-        classes = frozenset(client.list_inventories(old)["inventories"])
-        return read_world(client, (old, new), {old: classes})
-
-    world = read()
-    if not (world.inventories[old] or world.holdings[old]):
-        return None
-    title = f"provider {world.name(new)}: move inventories and allocations of {old} to {new}"
-    task = Task(title, plan_move(world, old, new), read, lambda again: plan_move(again, old, new))
-    return Job(task.steps, kind=RESHAPE, is_atomic=True, reshape=task)
+    yield Job(plan_staged(title, [change]))

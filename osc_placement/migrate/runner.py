@@ -3,24 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from osc_placement import batch
 from osc_placement.api.concurrency import CONCURRENCY
-from osc_placement.batch import select, service
-from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.service import Job, Pace
-from osc_placement.batch.undo import RUN
+from osc_placement.batch import RUN, Job, Pace, for_changes
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
-    from osc_placement.batch.plan import Outcome, Plan, Report
-    from osc_placement.batch.undo import ReadStates
+    from osc_placement.batch import Outcome, Plan, Report
     from osc_placement.migrate.migrations.base import Assessment
 
 
@@ -34,21 +30,18 @@ class Execution:
     max_failures: int | None = None
     directory: pathlib.Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    #: set while something is being written, which `stop` ends in good order
-    writing: threading.Event = field(default_factory=threading.Event)
-    #: set from the first run on
-    begun: threading.Event = field(default_factory=threading.Event)
+    #: set while something was written that was not printed: the first signal then only sets `stop`
+    untold: threading.Event = field(default_factory=threading.Event)
 
-    @contextlib.contextmanager
-    def ending_in_order(self) -> Iterator[None]:
-        """Let the first signal only set `stop` meanwhile; may be nested."""
-        was_writing = self.writing.is_set()
-        self.writing.set()
-        try:
-            yield
-        finally:
-            if not was_writing:
-                self.writing.clear()
+    @property
+    def pace(self) -> Pace:
+        """Return the pace of a run."""
+        return Pace(self.concurrency, self.rate, self.max_failures)
+
+    def keep_pace(self, settings: Mapping[str, Any]) -> Execution:
+        """Return the execution with the pace that the journal of a run keeps."""
+        pace = Pace.from_settings(settings)
+        return replace(self, concurrency=pace.concurrency, rate=pace.rate, max_failures=pace.max_failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ def carry_out(
     client: PlacementClient,
     assessment: Assessment,
     execution: Execution,
-    on_outcome: Callable[[Outcome], None] | None = None,
+    on_change: Callable[[Outcome], None] = lambda _outcome: None,
 ) -> Run:
     """Write the plan of an assessment, at most ``max_count`` changes of it.
 
@@ -81,9 +74,9 @@ def carry_out(
         raise PlacementError(f"nothing was done: {assessment.refusal}")
     plan, left = limit(assessment.plan, execution.max_count)
     if not plan.changes:
-        return Run(execute_plan(client, plan, on_outcome=on_outcome), left=left)
-    job = Job(plan, kind="migration", classes=frozenset(assessment.classes))
-    return replace(run_job(client, job, execution, on_outcome), left=left)
+        return Run(plan.end(), left=left)
+    job = Job(plan, classes=frozenset(assessment.classes))
+    return replace(run_job(client, job, execution, on_change), left=left)
 
 
 def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
@@ -101,14 +94,8 @@ def resume(client: PlacementClient, run_id: str, execution: Execution, *, comman
 
     :param command: the words before the verb of a command on runs
     """
-    read = _reader(client, execution)
-    with service.resume(
-        client,
-        run_id,
-        read,
-        concurrency=execution.concurrency,
-        directory=execution.directory,
-        command=command,
+    with batch.Runs(execution.directory).resume(
+        client, run_id, concurrency=execution.concurrency, command=command
     ) as job:
         return run_job(client, job, execution)
 
@@ -127,19 +114,12 @@ def undo(
     :param agree: called with the plan before anything is written; what it raises ends the undo
     :param command: the words before the verb of a command on runs
     """
-    read = _reader(client, execution)
-    job = service.undo(
-        client,
-        run_id,
-        read,
-        force=force,
-        concurrency=execution.concurrency,
-        directory=execution.directory,
-        command=command,
+    job = batch.Runs(execution.directory).undo(
+        client, run_id, force=force, concurrency=execution.concurrency, command=command
     )
     agree(job.plan)
     if not job.is_needed:
-        return Run(execute_plan(client, job.plan), undoes=job.undoes)
+        return Run(job.plan.end(), undoes=job.undoes)
     return run_job(client, job, execution)
 
 
@@ -147,20 +127,15 @@ def run_job(
     client: PlacementClient,
     job: Job,
     execution: Execution,
-    on_outcome: Callable[[Outcome], None] | None = None,
+    on_change: Callable[[Outcome], None] = lambda _outcome: None,
 ) -> Run:
     """Record a job in a journal, and carry it out; write nothing to that of a run with nothing left to do."""
     if job.resumed is not None and not job.is_needed:
-        return Run(execute_plan(client, job.plan), job.resumed.id, can_be_undone=job.can_be_undone)
-    pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
-    recorder = service.start(client, job, execution.directory, pace)
-    execution.begun.set()
-    with execution.ending_in_order():
-        result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)
-    return Run(result.report, recorder.id, can_be_undone=job.can_be_undone, undoes=job.undoes)
-
-
-def _reader(client: PlacementClient, execution: Execution) -> ReadStates:
-    return lambda subjects, facets: select.read_again(
-        client, subjects, facets, concurrency=execution.concurrency
+        return Run(job.plan.end(), job.resumed.id, can_be_undone=job.can_be_undone)
+    recorder = batch.Runs(execution.directory).start(client, job, execution.pace)
+    execution.untold.set()
+    on_outcome = for_changes(job.plan, on_change)
+    report = batch.carry_out(
+        client, job, recorder, execution.pace, stop=execution.stop, on_outcome=on_outcome
     )
+    return Run(report, recorder.id, can_be_undone=job.can_be_undone, undoes=job.undoes)

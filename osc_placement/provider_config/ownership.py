@@ -21,10 +21,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from osc_placement.batch.device import ONE_TIME_USE
-from osc_placement.batch.managed import OWNER_NOVA
 from osc_placement.candidates.node import SHARING_TRAIT
-from osc_placement.model import CUSTOM_PREFIX, Inventory, canonical_uuid
+from osc_placement.model import CUSTOM_PREFIX, ONE_TIME_USE, OWNER_NOVA, Inventory, canonical_uuid
 
 Kind = Literal["trait", "inventory"]
 

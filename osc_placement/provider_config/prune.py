@@ -18,14 +18,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from osc_placement.batch.facets import Facet, ProviderState
-from osc_placement.batch.managed import list_counts
-from osc_placement.batch.plan import Change, Plan, Reading, count_providers
-from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch import (
+    Change,
+    Facet,
+    Plan,
+    ProviderState,
+    Reading,
+    Recorded,
+    list_counts,
+)
 from osc_placement.model import Provider
 from osc_placement.provider_config.compare import list_items, list_unnamed
 from osc_placement.provider_config.document import Entry
 from osc_placement.provider_config.ownership import Held, Kind, find_owner
+from osc_placement.terminal.lines import count_providers
 
 FACETS: tuple[Facet, ...] = ("inventories", "traits")
 
@@ -112,7 +118,7 @@ def plan_prune(
         raise next(iter(unreadable.values()))
     edit = Recorded(title, FACETS)
     warnings = (*_judge_named(read, entries, evidence.named), *left.warn())
-    return Plan(edit, tuple(steps), unreadable, edits=edits_of(edit, tuple(steps)), warnings=warnings)
+    return Plan(edit, tuple(steps), unreadable, warnings=warnings)
 
 
 def _judge_named(

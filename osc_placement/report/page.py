@@ -22,6 +22,7 @@ from typing import Any, Final
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.report.bar import HIGH, MIDDLE, format_percent, level_of, percent_of
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import count_providers, count_things
 from osc_placement.terminal.screen import Style
 
 #: the number of rows that the page has without scripts
@@ -136,8 +137,8 @@ def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin |
 def describe_size(cloud: CloudView) -> str:
     """Return the numbers of providers, trees and classes, in words."""
     return (
-        f"{_count(len(cloud.nodes), 'resource provider')} in {_count(len(cloud.roots), 'tree')}, "
-        f"{len(cloud.classes):,} resource class{'' if len(cloud.classes) == 1 else 'es'}"
+        f"{count_providers(len(cloud.nodes))} in {count_things(len(cloud.roots), 'tree')}, "
+        f"{count_things(len(cloud.classes), 'resource class')}"
     )
 
 
@@ -186,7 +187,7 @@ def _class_panel(cloud: CloudView, resource_class: str) -> str:
         f'<figure><div class="title"><span class="class">{text(resource_class)}</span>'
         f'<span class="share share-{level}">{format_percent(used, capacity)}</span></div>'
         f"{_histogram(resource_class, bins)}"
-        f"<figcaption>{used:,} of {capacity:,} used, on {_count(len(stocks), 'provider')}</figcaption>"
+        f"<figcaption>{used:,} of {capacity:,} used, on {count_things(len(stocks), 'provider')}</figcaption>"
         "</figure>"
     )
 
@@ -208,7 +209,7 @@ def _histogram(resource_class: str, bins: Sequence[int]) -> str:
             else ""
         )
         bars += (
-            f"<g><title>{number * 10} to {number * 10 + 10} %: {_count(count, 'provider')}</title>"
+            f"<g><title>{number * 10} to {number * 10 + 10} %: {count_things(count, 'provider')}</title>"
             f'<rect class="fill-{level}" x="{left}" y="{top}" width="{width}" height="{height}"/>{value}</g>'
         )
     labels = (
@@ -217,14 +218,10 @@ def _histogram(resource_class: str, bins: Sequence[int]) -> str:
     )
     label = (
         f"{text(resource_class)}: providers by how full they are; "
-        f"{_count(bins[0], 'provider')} below 10 %, {bins[-1]} at 90 % and above"
+        f"{count_things(bins[0], 'provider')} below 10 %, {bins[-1]} at 90 % and above"
     )
     return (
         f'<svg viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 18}" role="img" aria-label="{label}">'
         f'{bars}<line class="axis" x1="0" y1="{_PLOT_HEIGHT}" x2="{_PLOT_WIDTH}" y2="{_PLOT_HEIGHT}"/>'
         f"{labels}</svg>"
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

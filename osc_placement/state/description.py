@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from osc_placement.batch.difference import count_differences, describe_difference
+from osc_placement.batch import describe_difference
+from osc_placement.report.summary import count_differences
 from osc_placement.state.plan import ApplyPlan, ConsumerStep, Leftover, ProviderStep, plan_run
 
 

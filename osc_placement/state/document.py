@@ -15,7 +15,7 @@ from types import EllipsisType
 from typing import Any, Final
 
 from osc_placement.api.names import suggest, suggest_provider
-from osc_placement.batch.facets import Facet, ProviderState
+from osc_placement.batch import Facet, ProviderState
 from osc_placement.model import (
     CUSTOM_PREFIX,
     INVENTORY_FIELDS,

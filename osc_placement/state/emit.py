@@ -78,14 +78,17 @@ def _scalar(value: object) -> str:
     elif type(value) is int:
         return str(value)
     elif type(value) is float:
-        return _float(value)
+        return _float(repr(value))
     raise Unusual
 
 
 @lru_cache
-def _float(value: float) -> str:
-    """Return the number as PyYAML writes it, with a point before an exponent."""
-    mantissa, exponent, power = repr(value).partition("e")
+def _float(text: str) -> str:
+    """Return a number as PyYAML writes it, with a point before an exponent.
+
+    :param text: as Python writes it, which tells 0.0 from -0.0
+    """
+    mantissa, exponent, power = text.partition("e")
     if not mantissa.strip("-0123456789."):
         return f"{mantissa if '.' in mantissa else mantissa + '.0'}{exponent}{power}"
     raise Unusual

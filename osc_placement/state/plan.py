@@ -10,21 +10,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.names import suggest
-from osc_placement.batch.facets import (
-    ABSENT,
-    ALL_FACETS,
+from osc_placement.batch import (
     FACETS,
-    NO_GENERATION,
+    Change,
+    CustomName,
+    Decision,
     Facet,
+    InUse,
+    Kind,
+    Plan,
     ProviderState,
-    describe_identity,
+    Reading,
+    UncheckedEdit,
+    plan_staged,
 )
-from osc_placement.batch.plan import Change, CustomName, Decision, Kind, Plan, UncheckedEdit, describe_owner
-from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.errors import PlacementError
 from osc_placement.model import UNKNOWN_TYPE, Provider, is_same_ratio
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, find_places
@@ -76,6 +79,12 @@ class Current:
     states: Mapping[str, tuple[Provider, ProviderState]] = field(default_factory=dict)
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
     leftover: Leftover = field(default_factory=Leftover)
+
+    @property
+    def readings(self) -> list[Reading]:
+        """Return all providers with what is known of their states."""
+        states = {uuid: state for uuid, (_, state) in self.states.items()} | dict(self.leftover.states)
+        return [Reading(each, states.get(each.uuid, ProviderState())) for each in self.providers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +215,8 @@ def plan_run(plan: ApplyPlan, title: str) -> Plan:
     uuids = {**plan.uuids, **{step.entry.name: step.uuid for step in steps}}
     leftover = plan.leftover
     changes = (
-        *(_change_name("resource class", name, is_wanted=True) for name in plan.resource_classes),
-        *(_change_name("trait", name, is_wanted=True) for name in plan.traits),
+        *(Change.creating(CustomName("resource class", name)) for name in plan.resource_classes),
+        *(Change.creating(CustomName("trait", name)) for name in plan.traits),
         *(_change_provider(step, uuids) for step in steps),
         *(_change_consumer(step, uuids) for step in plan.consumers),
         *(
@@ -215,29 +224,14 @@ def plan_run(plan: ApplyPlan, title: str) -> Plan:
             for gone in leftover.consumers
         ),
         *(
-            Change(
-                gone,
-                replace(
-                    leftover.states.get(gone.uuid, _NOTHING),
-                    identity=describe_identity(gone.name, gone.parent_provider_uuid),
-                ),
-                replace(_NOTHING, identity=ABSENT),
-            )
+            Change.deleting(gone, leftover.states.get(gone.uuid, _NOTHING))
             for level in leftover.levels
             for gone in level
         ),
-        *(_change_name("resource class", name, is_wanted=False) for name in leftover.resource_classes),
-        *(_change_name("trait", name, is_wanted=False) for name in leftover.traits),
+        *(Change.deleting(CustomName("resource class", name)) for name in leftover.resource_classes),
+        *(Change.deleting(CustomName("trait", name)) for name in leftover.traits),
     )
-    facets = tuple(facet for facet in ALL_FACETS if any(facet in change.facets for change in changes))
-    edit = StateEdit(title, facets)
-    return Plan(edit, changes, edits=edits_of(edit, changes), is_staged=True)
-
-
-def _change_name(kind: Literal["trait", "resource class"], name: str, *, is_wanted: bool) -> Change:
-    absent, present = ProviderState(identity=ABSENT), ProviderState(identity=describe_identity(name))
-    before, after = (absent, present) if is_wanted else (present, absent)
-    return Change(CustomName(kind, name), before, after)
+    return plan_staged(title, changes)
 
 
 def _change_provider(step: ProviderStep, uuids: Mapping[str, str]) -> Change:
@@ -245,19 +239,11 @@ def _change_provider(step: ProviderStep, uuids: Mapping[str, str]) -> Change:
     parent = uuids[entry.parent] if isinstance(entry.parent, str) else None
     if existing is None:
         described = {facet: getattr(step.change.after, facet) for facet in ProviderEdit(entry).facets}
-        return Change(
-            Provider(uuids[entry.name], entry.name, NO_GENERATION, parent),
-            replace(_NOTHING, identity=ABSENT),
-            replace(_NOTHING, identity=describe_identity(entry.name, parent), **described),
-        )
+        new = Provider(uuids[entry.name], entry.name, 0, parent)
+        return Change.creating(new, **described)
     if entry.parent is ...:
         parent = existing.parent_provider_uuid
-    before = describe_identity(existing.name, existing.parent_provider_uuid)
-    return replace(
-        step.change,
-        before=replace(step.change.before, identity=before),
-        after=replace(step.change.after, identity=describe_identity(entry.name, parent)),
-    )
+    return step.change.and_identify(entry.name, parent)
 
 
 def _change_consumer(step: ConsumerStep, uuids: Mapping[str, str]) -> Change:
@@ -269,8 +255,8 @@ def _change_consumer(step: ConsumerStep, uuids: Mapping[str, str]) -> Change:
         return Change(
             Consumer(entry.uuid, existing.generation, entry.project, entry.user, kind), before, after
         )
-    before = replace(before, owner=describe_owner(existing.project_id, existing.user_id))
-    after = replace(after, owner=describe_owner(entry.project, entry.user))
+    before = before.owned_by(existing.project_id, existing.user_id)
+    after = after.owned_by(entry.project, entry.user)
     if entry.type is not None:
         kinds = () if existing.is_untyped else (existing.consumer_type or "",)
         before = replace(before, consumer_type=frozenset(kinds))
@@ -386,3 +372,24 @@ def _plan_consumer(entry: ConsumerEntry, matched: Mapping[str, Provider], curren
     found = existing.project_id, existing.user_id, existing.allocations
     is_same = found == (entry.project, entry.user, resources) and entry.type in (None, existing.consumer_type)
     return ConsumerStep(entry, existing, not is_same)
+
+
+class LeftOut(PlacementError):
+    """A file does not name a provider, or a class of its inventories, from which something is allocated."""
+
+    def __init__(self, change: Change, in_use: InUse) -> None:
+        does = "does not name it, and --prune deletes what it does not name"
+        if change.verb != "deleted":
+            classes = " and ".join(each.resource_class for each in in_use.excesses)
+            does = f"names its inventories without {classes}, and so removes what it does not name"
+        super().__init__(f"in use: {in_use.told} allocated; the file {does}: name there what is to stay")
+
+
+def explain_left_out(plan: Plan) -> Plan:
+    """Return the plan of an apply that says of what is in use that it is the file which removes it."""
+    changes = {step.uuid: step for step in plan.steps}
+    refused = {
+        uuid: LeftOut(changes[uuid], reason) if isinstance(reason, InUse) else reason
+        for uuid, reason in plan.refused.items()
+    }
+    return replace(plan, refused=refused)

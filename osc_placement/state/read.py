@@ -9,22 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
-from osc_placement.api.concurrency import CONCURRENCY, Reading, map_in_order
+from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.capacity import is_shrinking
-from osc_placement.batch.facets import FACETS, Facet, ProviderState
-from osc_placement.batch.plan import CustomName, Plan
-from osc_placement.batch.plan import Reading as StateReading
-from osc_placement.batch.select import read_again, read_state, read_usages
-from osc_placement.batch.service import guard_devices
+from osc_placement.batch import FACETS, Facet, ProviderState, read_state
 from osc_placement.errors import PlacementError
 from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
-from osc_placement.state.judge import Surroundings, judge
 from osc_placement.state.plan import (
     Current,
     Leftover,
@@ -190,86 +184,6 @@ def read_current(
         },
         leftover=leftover,
     )
-
-
-def read_surroundings(
-    client: PlacementClient, plan: Plan, current: Current, *, concurrency: int = CONCURRENCY
-) -> Surroundings:
-    """Read what a plan is judged by, unless it was read when the plan was made.
-
-    Nothing has to be read if nothing is deleted, made less or allocated.
-
-    :param current: what the plan was made of
-    """
-    providers = {provider.uuid: provider for provider in current.providers}
-    claimed = {
-        uuid
-        for change in plan.changes
-        if isinstance(change.subject, Consumer)
-        for uuid in change.after.allocations or ()
-        if uuid in providers
-    }
-    shrinking = {change.uuid for change in plan.changes if is_shrinking(change) and change.uuid in providers}
-    deleted = {
-        change.subject.kind
-        for change in plan.changes
-        if isinstance(change.subject, CustomName) and not change.after.identity
-    }
-    concerned = [StateReading(providers[uuid], ProviderState()) for uuid in sorted(shrinking | claimed)]
-    usages = [_check(reading) for reading in read_usages(client, concerned, concurrency=concurrency)]
-
-    def read(facet: Facet, uuids: Iterable[str]) -> dict[str, Any]:
-        states = {uuid: state for uuid, (_, state) in current.states.items()}
-        states |= current.leftover.states
-        found = {uuid: getattr(states.get(uuid), facet, None) for uuid in uuids}
-        missing = [providers[uuid] for uuid, value in found.items() if value is None]
-        readings = read_again(client, missing, [facet], concurrency=concurrency)
-        return found | {reading.subject.uuid: getattr(_check(reading).state, facet) for reading in readings}
-
-    return Surroundings(
-        providers,
-        inventories=read("inventories", providers if "resource class" in deleted else claimed),
-        traits=read("traits", providers if "trait" in deleted else ()),
-        usages={reading.subject.uuid: reading.usages or {} for reading in usages},
-    )
-
-
-def judge_run(
-    client: PlacementClient,
-    plan: Plan,
-    current: Current,
-    *,
-    allow_overcommitted: bool = False,
-    concurrency: int = CONCURRENCY,
-) -> Plan:
-    """Return the plan of a run with warnings, and with what the server would refuse.
-
-    A one-time-use device that is in use is not released either.
-    """
-    surroundings = read_surroundings(client, plan, current, concurrency=concurrency)
-    judged = judge(plan, surroundings, allow_overcommitted=allow_overcommitted)
-    return guard_devices(client, judged, concurrency=concurrency)
-
-
-def judge_again(
-    client: PlacementClient,
-    plan: Plan,
-    *,
-    allow_overcommitted: bool = False,
-    concurrency: int = CONCURRENCY,
-) -> Plan:
-    """Return the plan of a resume or undo of an apply, judged as that of an apply is."""
-    if not plan.changes:
-        return plan
-    providers = [Provider.from_json(each) for each in client.list_providers()]
-    current = Current(providers=tuple(providers))
-    return judge_run(client, plan, current, allow_overcommitted=allow_overcommitted, concurrency=concurrency)
-
-
-def _check(reading: StateReading) -> StateReading:
-    if reading.error is not None:
-        raise reading.error
-    return reading
 
 
 def _read_parts(

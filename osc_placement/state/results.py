@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from osc_placement.api.retry import is_permanent
-from osc_placement.batch.facets import read_identity
-from osc_placement.batch.plan import (
+from osc_placement.batch import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
     EXIT_PARTIAL,
@@ -94,10 +93,7 @@ def list_refusals(plan: Plan) -> list[StepResult]:
 
 def _name(step: Change) -> tuple[Kind, str]:
     """Return the kind and the name of what a step is about."""
-    name = step.subject.name
-    if step.kind == "resource provider":
-        name = read_identity(step.after.identity)[0] or name
-    return step.kind, name
+    return step.kind, step.name_after
 
 
 def _result_of(step: Change, outcome: Outcome) -> StepResult:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from osc_placement.api.garbage import no_collection
-from osc_placement.batch.plan import SAVED
+from osc_placement.batch import SAVED
 from osc_placement.errors import PlacementError
 from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document

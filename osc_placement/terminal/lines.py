@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 #: in place of what is left out of a text
 CUT: Final = "..."
@@ -23,6 +23,26 @@ _COMMAND: Final = re.compile(r"[:;] ((?:openstack|placement-[a-z]+) (?:[^:;()]|:
 def capitalize(text: str) -> str:
     """Return a text as the beginning of a sentence; its other letters stay, unlike with `str.capitalize`."""
     return text[:1].upper() + text[1:]
+
+
+def pluralize(noun: str) -> str:
+    """Return the plural of a regular English noun."""
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def count_things(number: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {noun if number == 1 else pluralize(noun)}"
+
+
+def count_providers(number: int) -> str:
+    """Return a number of resource providers in words."""
+    return count_things(number, "resource provider")
+
+
+def count_each(numbers: Mapping[Any, int]) -> str:
+    """Return in words the numbers of things, by their nouns, that are not 0."""
+    return ", ".join(count_things(number, noun) for noun, number in numbers.items() if number)
 
 
 def list_names(names: Sequence[str], most: int) -> str:

@@ -72,7 +72,7 @@ def test_journal_of_the_page_is_valid(placement_server, tmp_path, monkeypatch):
     (text,) = read_blocks("reference/journals.rst", "json")
     shown = [json.loads(line) for line in text.splitlines()]
     (tmp_path / "shown.jsonl").write_text(text)
-    assert journal.read("shown", tmp_path).state == "done"
+    assert journal.Journals(tmp_path).read("shown").state == "done"
 
     client = PlacementClient(placement_server.session)
     client.create_trait("CUSTOM_GOLD")

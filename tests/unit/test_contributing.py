@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from osc_placement import microversion
-from osc_placement.migrate.migrations import registry
 from osc_placement.server.api import routes
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -99,11 +98,13 @@ def test_every_own_route_is_documented():
     assert [operation for operation in own if f"``{operation}``" not in page] == []
 
 
-@pytest.mark.parametrize("name", registry.BY_NAME)
-def test_every_migration_has_its_tests(name):
+def test_every_migration_has_its_tests():
     """A file of functional tests, named like its module."""
-    module = type(registry.BY_NAME[name]).__module__.rpartition(".")[2]
-    assert (ROOT / "tests/functional/migrate" / f"test_{module}.py").exists()
+    modules = [path for path in (PACKAGE / "migrate/migrations").glob("*.py") if path.name != "base.py"]
+    migrations = {path.stem for path in modules if "    def assess(self, context" in path.read_text()}
+    assert {"mirror_aggregates", "audit", "flavors"} <= migrations
+    names = {path.stem.removeprefix("test_") for path in (ROOT / "tests/functional/migrate").glob("*.py")}
+    assert migrations <= names
 
 
 #: the names of microversions, with their remarks

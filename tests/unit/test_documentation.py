@@ -163,7 +163,7 @@ CLIENT_POINTS = {
     if re.fullmatch(r"openstack\.(common|compute|identity|image|network)(\.v[23])?", point.group)
 }
 #: the first words that are ours
-OURS = re.compile("allocation candidate|placement migration|resource (class|provider|usage)|trait")
+OURS = re.compile("allocation candidate|resource (class|provider|usage)|trait")
 
 
 def judge_openstack(words):
@@ -357,8 +357,8 @@ def test_what_is_installed_by_name_is_this(path):
 
 @pytest.mark.parametrize("command", sorted(POINTS))
 def test_new_commands_have_a_worked_example(command):
-    """One that a test runs; but for those of the plugin before this one, and what needs a nova."""
-    if command in OLD or command in ("placement migration check", "placement migration run"):
+    """One that a test runs; but for those of the plugin before this one."""
+    if command in OLD:
         return
     pages = [ROOT / name for name in DOCUMENTS] + list(PAGES)
     lines = [step.command for page in pages for step in read_steps(page.read_text())]

@@ -33,9 +33,7 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, Plan, Reading
-from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.select import read_states
+from osc_placement.batch import Change, Plan, Reading, Recorded, read_states
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
 from osc_placement.migrate.migrations.healer import Healer
@@ -399,7 +397,9 @@ class Nova:
         }
         for move in self.moves.find_late(self.unplaced.now, self.unplaced.patience):
             uuid = move.instance_uuid
-            waits = uuid in self.resized and move.status != CONFIRMING
+            waits = (
+                uuid in self.resized and move.status != CONFIRMING
+            ) or move.uuid in self.moves.unconfirmed
             is_idle = uuid in self.places and uuid not in self.healer.busy and not waits
             is_held = move.uuid in self.cloud.held or self._holds_elsewhere(uuid)
             if uuid in self.halted or (is_idle and is_held):
@@ -498,7 +498,7 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
 def plan_removals(changes: Sequence[Change]) -> Plan:
     """Return the plan that removes orphaned allocations."""
     edit = Recorded("orphaned allocations", ("allocations",))
-    return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
+    return Plan(edit, tuple(changes))
 
 
 def _find_removals(

@@ -15,7 +15,7 @@ from osc_placement.migrate.problem import Problem, Reason
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
-    from osc_placement.batch.plan import Plan
+    from osc_placement.batch import Plan
     from osc_placement.candidates.nova_filters import Options
     from osc_placement.migrate.migrations.constraints import HostVerdict
     from osc_placement.migrate.nova.ports import Allocation, Port

@@ -16,11 +16,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from osc_placement.batch.capacity import find_excesses
-from osc_placement.batch.facets import ProviderState
-from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import Change, Edit, Plan, plan_change
-from osc_placement.batch.repeat import Recorded
+from osc_placement.batch import (
+    Change,
+    Edit,
+    Plan,
+    Policy,
+    ProviderState,
+    RatioEdit,
+    Recorded,
+    find_excesses,
+    plan_change,
+)
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import find_providers, name_node
 from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate
@@ -92,8 +98,8 @@ class CarryRatios:
                 steps.append(replace(step, reason=reason) if told else step)
                 edits[step.uuid] = edit
         title = Recorded("ratios of host aggregates", ("inventories",))
-        plan = Plan(title, tuple(steps), edits=edits, keeps_capacity=not self.allow_overcommitted)
-        return Assessment(plan, tuple(problems))
+        policy = Policy("exceed" if self.allow_overcommitted else "keep")
+        return Assessment(Plan(title, tuple(steps), edits=edits, policy=policy), tuple(problems))
 
     def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Problem | None:
         """Return why the ratios of a host stay unchanged; None if they may change."""

@@ -30,7 +30,6 @@ from osc_placement.candidates.nova_filters import (
     AGGREGATES_UNREAD,
     NAMES,
     NODE_TRAIT,
-    OWNER_TRAIT,
     STATUS_FILTER,
     Asked,
     Boot,
@@ -50,7 +49,7 @@ from osc_placement.flavor import Flavor, NoClaim
 from osc_placement.migrate.nova.facts import BootRequest, Cell, ComputeNode, HostAggregate, Instance
 from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, key_of_claim
 from osc_placement.migrate.nova.source import Unreadable
-from osc_placement.model import ProviderRecord
+from osc_placement.model import OWNER_NOVA, ProviderRecord
 from osc_placement.report.explain import explain_tree
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Filters:
         cloud: CloudView,
     ) -> None:
         nodes = cloud.snapshot.with_any_trait((NODE_TRAIT,))
-        without = nodes & ~cloud.snapshot.with_any_trait((OWNER_TRAIT,))
+        without = nodes & ~cloud.snapshot.with_any_trait((OWNER_NOVA,))
         self.names = {each.uuid: each.name for each in aggregates or ()}
         self._options, self._forced = options, forced
         self.gap = "" if options else gap

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from osc_placement.batch.plan import Plan
+from osc_placement.batch import Plan, plan_staged
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.audit import Audit, plan_removals
 from osc_placement.migrate.migrations.base import Assessment, Context
@@ -33,7 +33,6 @@ from osc_placement.migrate.migrations.providers import (
     Judge,
     is_of_nova,
     plan_deletion,
-    plan_staged,
     read_former,
     was_reported,
 )

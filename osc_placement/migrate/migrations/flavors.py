@@ -26,8 +26,7 @@ from typing import Final, Literal, TypeVar
 
 from osc_placement import microversion
 from osc_placement.api.names import suggest
-from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
-from osc_placement.batch.plan import Change, CustomName
+from osc_placement.batch import Change, CustomName, plan_staged
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.flavor import make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit
@@ -46,7 +45,6 @@ from osc_placement.flavor import Flavor, NoClaim
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.constraints import Filters
 from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
-from osc_placement.migrate.migrations.providers import plan_staged
 from osc_placement.migrate.nova.facts import HostAggregate, Image
 from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_ignored
 from osc_placement.migrate.nova.source import Source, Unreadable
@@ -56,7 +54,6 @@ from osc_placement.report.explain import describe_shortage, explain_cloud
 from osc_placement.syntax import NAME as VALID_NAME
 from osc_placement.terminal.lines import list_names
 
-NAME: Final = "flavors"
 TITLE: Final = "names of flavors, images and host aggregates"
 #: the part of a class of a host, in percent, that a flavor may leave unused without being reported
 MOST_UNUSED: Final = 50
@@ -129,14 +126,9 @@ class Flavors:
     most_unused: int = MOST_UNUSED
     applies_filters: bool = True
     forced_filters: frozenset[str] = frozenset()
-    name: str = NAME
 
-    def assess(self, context: Context) -> Assessment:
+    def assess(self, context: Context) -> FlavorSurvey:
         """Read all sides and compare."""
-        return self.survey(context).assessment
-
-    def survey(self, context: Context) -> FlavorSurvey:
-        """Read all sides and compare; return what was found of each flavor too."""
         client = context.client
         client.require(microversion.TRAITS, "a comparison of traits")
         options, gap = context.read_scheduler_options() if self.applies_filters else (None, "")
@@ -259,13 +251,11 @@ class _Names:
             raise UsageError(
                 f"No trait or resource class {', '.join(strange)} is missing{suggest(strange, names)}"
             )
-        absent = ProviderState(identity=ABSENT)
         for (kind, name), subjects in sorted(self.missing.items()):
             if not only or name in only:
-                present = ProviderState(identity=describe_identity(name))
                 asking = list(dict.fromkeys(subjects))
                 reason = f"{kind} asked for by {list_names(asking, _EXAMPLES)}{self._guess(kind, name)}"
-                yield Change(CustomName(kind, name), absent, present, reason)
+                yield Change.creating(CustomName(kind, name), reason)
 
     def _guess(self, kind: Kind, name: str) -> str:
         if (kind, name) not in self._guesses and len(self._guesses) < _MOST_GUESSES:

@@ -12,7 +12,7 @@ from typing import Final
 
 from keystoneauth1 import exceptions as keystone
 
-from osc_placement.batch.facets import ProviderState
+from osc_placement.batch import ProviderState
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.nova.settings import Misconfigured

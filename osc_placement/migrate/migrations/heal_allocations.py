@@ -19,9 +19,7 @@ from dataclasses import dataclass, replace
 from osc_placement import microversion
 from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, Plan, describe_owner
-from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.select import read_states
+from osc_placement.batch import Change, Plan, Recorded, read_states
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import (
@@ -125,7 +123,7 @@ class HealAllocations:
         except Unreadable as error:
             # an older API shows no hints, and the rest is judged without them
             notes.append(str(error))
-        plan = Plan(edit, changes, edits=edits_of(edit, changes))
+        plan = Plan(edit, changes)
         by_subject = {f"instance {uuid}": verdict for uuid, verdict in verdicts.items()}
         found = [*problems, *(_add_verdict(each, by_subject) for each in healer.problems), *unread]
         return Assessment(
@@ -256,9 +254,8 @@ def _correct_holdings(
                 continue
             kept = healer.corrected.get(uuid, cloud.held[uuid])
             after = replace(after, allocations=add_claims(kept, healer.incomplete.get(uuid, {})))
-        owner = describe_owner(*owners[uuid]) if uuid in owners else None
-        if None not in (after.owner, owner):
-            after = replace(after, owner=owner)
+        if uuid in owners and after.owner is not None:
+            after = after.owned_by(*owners[uuid])
         if after == reading.state:
             continue
         if uuid in busy:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import TYPE_CHECKING
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.facets import ProviderState
-from osc_placement.batch.plan import Change
+from osc_placement.batch import Change, ProviderState
 from osc_placement.flavor import NoClaim
 from osc_placement.migrate.migrations.base import Grant
 from osc_placement.migrate.migrations.cloud import AllocationView, Claims, Owner, sum_claims

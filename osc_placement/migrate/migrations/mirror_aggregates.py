@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from osc_placement import microversion
-from osc_placement.batch.facets import ProviderState
-from osc_placement.batch.plan import Change, Plan
-from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch import Change, Plan, ProviderState, Recorded
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import find_providers
@@ -89,5 +87,4 @@ class MirrorAggregates:
                 steps.append(Change(record.provider, before, state, reason))
         title = f"mirror of {len(chosen)} host aggregates"
         plan = Plan(Recorded(title, ("aggregates",)), tuple(steps))
-        plan = replace(plan, edits=edits_of(plan.edit, plan.changes))
         return Assessment(plan, tuple(problems), names)

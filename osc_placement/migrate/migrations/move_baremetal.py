@@ -22,9 +22,16 @@ from typing import ClassVar, Final
 import os_resource_classes
 
 from osc_placement import microversion
-from osc_placement.batch.facets import Facet, ProviderState
-from osc_placement.batch.plan import Change, Decision, Plan, UncheckedEdit, describe_owner, plan_change
-from osc_placement.batch.repeat import Recorded
+from osc_placement.batch import (
+    Change,
+    Decision,
+    Facet,
+    Plan,
+    ProviderState,
+    Recorded,
+    UncheckedEdit,
+    plan_change,
+)
 from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import AllocationView, find_provider, read_cloud
@@ -387,8 +394,7 @@ class Judge:
             inventories=record.inventories or {}, allocations=self._holders.get(record.provider.uuid, {})
         )
         if edit.instance and edit.instance not in self._cloud.held:
-            owner = describe_owner(present[0].project_id, present[0].user_id)
-            state = ProviderState(inventories=state.inventories, allocations=state.allocations, owner=owner)
+            state = state.owned_by(present[0].project_id, present[0].user_id)
         return plan_change(edit, record.provider, state), edit
 
     def _object(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Problem]:

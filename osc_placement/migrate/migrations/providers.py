@@ -36,11 +36,17 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.facets import ABSENT, ALL_FACETS, NO_GENERATION, ProviderState, describe_identity
-from osc_placement.batch.managed import find_managed
-from osc_placement.batch.plan import Change, Plan, temporary_name
-from osc_placement.batch.repeat import StateEdit, edits_of
-from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, World, changes_of
+from osc_placement.batch import (
+    Change,
+    Plan,
+    ProviderState,
+    Replacement,
+    World,
+    find_managed,
+    plan_staged,
+    temporary_name,
+)
+from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
 from osc_placement.migrate.migrations.move_baremetal import read_ironic
@@ -50,15 +56,12 @@ from osc_placement.migrate.nova.hosts import Hosts, Moves, find_lost_cells, name
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.model import Provider, ProviderRecord, is_uuid
+from osc_placement.model import OWNER_NOVA, Provider, ProviderRecord, is_uuid
 
 NAME: Final = "providers"
 TITLE: Final = "providers without a compute node"
 _OWNER: Final = "OWNER_"
-_OWNER_NOVA: Final = "OWNER_NOVA"
 _OF_COMPUTES: Final = "COMPUTE_"
-#: the state of a provider before it is created and after it is deleted
-_NOTHING: Final = ProviderState(identity=ABSENT, inventories={}, traits=frozenset(), aggregates=frozenset())
 
 
 class Kind(enum.StrEnum):
@@ -93,22 +96,22 @@ class Repair:
     1. ``preparation``: rename the old provider, by which its machine is known afterwards; create the right
        one with the name of its compute node and the traits and aggregates of the old one, or add aggregates
        and custom traits if it exists; give it the children of the old one.
-    2. a reshape that gives it the inventories, unless it has its own, and moves all allocations; ``move`` is
-       its plan as far as it is known now.
+    2. a reshape that gives it the inventories, unless it has its own, and moves all allocations; ``move`` has
+       its changes as far as they are known now.
     3. the deletion of the old provider, which has nothing any more.
     """
 
     old: Provider
     right: Provider
     preparation: Plan
-    move: ReshapePlan | None
+    move: Sequence[Change]
     removal: Change
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """Return the changes of all three runs, to be shown."""
-        moved = changes_of(self.move) if self.move else ()
-        return (*self.preparation.changes, *(each for each in moved if each.facets), self.removal)
+        moved = (each for each in self.move if each.facets)
+        return (*self.preparation.changes, *moved, self.removal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,67 +131,6 @@ def replaced_name(right: str) -> str:
     :param right: UUID of the right provider
     """
     return f"replaced-by-{right}"
-
-
-def plan_move(world: World, old: str, new: str) -> ReshapePlan:
-    """Plan the move of everything that is allocated from ``old`` to ``new``, which are UUIDs.
-
-    ``new`` keeps its inventories, or gets those of ``old`` if it has none. ``old`` is left with none. Raise
-    ReshapeRefused if the allocations do not fit.
-    """
-    held, name = world.holdings[old], world.name
-    if unread := held.keys() - world.consumers.keys():
-        raise ReshapeRefused(
-            f"consumer {min(unread)} got something of {name(old)} meanwhile; give the command again"
-        )
-    for consumer, amounts in sorted(held.items()):
-        if twice := sorted(amounts.keys() & world.holdings[new].get(consumer, {}).keys()):
-            raise ReshapeRefused(
-                f"consumer {consumer} holds {', '.join(twice)} of {name(old)} and of the provider of the "
-                "compute node too; which of both is right is unknown, "
-                f"openstack resource provider allocation show {consumer} shows them"
-            )
-    inventories = world.inventories[new] or world.inventories[old]
-    transfers = tuple(
-        Transfer(consumer, old, new, resource, amount)
-        for consumer, amounts in sorted(held.items())
-        for resource, amount in sorted(amounts.items())
-    )
-    plan = ReshapePlan(world, (), {old: {}, new: inventories}, transfers)
-    for transfer in transfers:
-        resource = transfer.resource_class
-        inventory = inventories.get(resource)
-        if inventory is None:
-            raise ReshapeRefused(
-                f"consumer {transfer.consumer} holds {resource} of {name(old)}, and the provider of the "
-                "compute node has no inventory of it"
-            )
-        if not inventory.fits_unit(transfer.amount):
-            raise ReshapeRefused(
-                f"consumer {transfer.consumer} holds {transfer.amount} of {resource}, which min_unit, "
-                f"max_unit or step_size of {_describe_sizes(world, old, new)} forbid"
-            )
-    for resource in sorted({transfer.resource_class for transfer in transfers}):
-        capacity = inventories[resource].capacity
-        if (used := plan.used(new, resource)) > capacity:
-            raise ReshapeRefused(
-                f"{used} of {resource} would be allocated in all, and {_describe_sizes(world, old, new)} has "
-                f"a capacity of {capacity}; move instances away, or raise its allocation ratio"
-            )
-    return plan
-
-
-def _describe_sizes(world: World, old: str, new: str) -> str:
-    """Return which provider has the inventories that ``new`` has afterwards."""
-    uuid = new if world.inventories[new] else old
-    return f"provider {world.name(uuid)} ({uuid})"
-
-
-def plan_staged(title: str, changes: Sequence[Change]) -> Plan:
-    """Return the plan of a run that creates, renames and deletes providers."""
-    facets = tuple(facet for facet in ALL_FACETS if any(facet in change.facets for change in changes))
-    edit = StateEdit(title, facets)
-    return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)), is_staged=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +370,7 @@ class Judge:
         owners = sorted(each for each in record.traits or () if each.startswith(_OWNER))
         if self._cloud.node(record.provider.uuid).shares:
             return "it shares with others"
-        return f"it has the trait {', '.join(owners)}" if owners and owners != [_OWNER_NOVA] else ""
+        return f"it has the trait {', '.join(owners)}" if owners and owners != [OWNER_NOVA] else ""
 
     def find_other_owner(self, record: ProviderRecord) -> str:
         """Return why a provider is none that nova-compute made for a host; empty if it may be one."""
@@ -483,7 +425,7 @@ class Judge:
             return
         try:
             repair = self._plan_repair(record, nodes[0])
-        except ReshapeRefused as error:
+        except PlacementError as error:
             self._add(record, Kind.DUPLICATED, str(error), Reason.DUPLICATE, right)
             return
         number = len(self._holders.get(record.provider.uuid, ()))
@@ -533,17 +475,15 @@ class Judge:
         return [each for each in self._cloud.tree(uuid) if each != uuid]
 
     def _plan_repair(self, record: ProviderRecord, node: ComputeNode) -> Repair:
-        """Plan a replacement on what was read; raise ReshapeRefused if it cannot be."""
+        """Plan a replacement on what was read; raise PlacementError if it cannot be."""
         old, right = record.provider, self._cloud.records.get(node.uuid or "")
-        new = right.provider if right else Provider(node.uuid or "", node.name, NO_GENERATION)
+        new = right.provider if right else Provider(node.uuid or "", node.name, 0)
         steps = []
         if old.name != replaced_name(new.uuid):
             steps.append(_identify(old, replaced_name(new.uuid), old.parent_provider_uuid))
         traits, aggregates = record.traits or frozenset(), record.aggregates or frozenset()
         if right is None:
-            identity = describe_identity(new.name)
-            after = replace(_NOTHING, identity=identity, traits=traits, aggregates=aggregates)
-            steps.append(Change(new, _NOTHING, after))
+            steps.append(Change.creating(new, traits=traits, aggregates=aggregates))
         else:
             # a provider without inventories was not reported by nova-compute, and gets all traits
             added = traits - find_managed(traits) if right.inventories else traits
@@ -564,7 +504,7 @@ class Judge:
                 for consumer in self._holders.get(old.uuid, ())
             },
         )
-        move = plan_move(world, old.uuid, new.uuid) if record.inventories else None
+        move = Replacement(old.uuid, new.uuid).plan(world).changes if record.inventories else ()
         title = f"provider {node.name}: prepare {new.uuid} in place of {old.uuid}"
         left = replace(record, inventories={}, provider=old)
         return Repair(old, new, plan_staged(title, steps), move, plan_deletion(left))
@@ -665,33 +605,24 @@ def _shorten(name: str) -> str:
 def was_reported(record: ProviderRecord) -> bool:
     """Return whether a provider has traits that only nova-compute reports."""
     traits = record.traits or frozenset()
-    return _OWNER_NOVA in traits or any(each.startswith(_OF_COMPUTES) for each in traits)
+    return OWNER_NOVA in traits or any(each.startswith(_OF_COMPUTES) for each in traits)
 
 
 def is_of_nova(record: ProviderRecord) -> bool:
     """Return whether a nested provider is certainly nova's."""
     traits = record.traits or frozenset()
     owners = {each for each in traits if each.startswith(_OWNER)}
-    return owners <= {_OWNER_NOVA} and (bool(owners) or any(each.startswith(_OF_COMPUTES) for each in traits))
-
-
-def state_of(record: ProviderRecord) -> ProviderState:
-    """Return the state of a provider of which all parts were read."""
-    return ProviderState(
-        identity=describe_identity(record.provider.name, record.provider.parent_provider_uuid),
-        inventories=record.inventories or {},
-        traits=record.traits or frozenset(),
-        aggregates=record.aggregates or frozenset(),
-    )
+    return owners <= {OWNER_NOVA} and (bool(owners) or any(each.startswith(_OF_COMPUTES) for each in traits))
 
 
 def plan_deletion(record: ProviderRecord) -> Change:
     """Return the change that deletes a provider."""
-    return Change(record.provider, state_of(record), _NOTHING)
+    state = ProviderState(
+        record.inventories or {}, record.traits or frozenset(), record.aggregates or frozenset()
+    )
+    return Change.deleting(record.provider, state)
 
 
 def _identify(provider: Provider, name: str, parent: str | None) -> Change:
     """Return the change that gives a provider this name and parent."""
-    before = describe_identity(provider.name, provider.parent_provider_uuid)
-    after = describe_identity(name, parent)
-    return Change(provider, ProviderState(identity=before), ProviderState(identity=after))
+    return Change(provider, ProviderState(), ProviderState()).and_identify(name, parent)

@@ -115,10 +115,14 @@ class Halted:
     def describe(self) -> str:
         """Say what it is doing since when, and how to end that."""
         since = f"{self.since:%Y-%m-%d %H:%M} UTC"
+        hosts = " and nova-compute of its hosts is up"
+        return f"it is {self.doing}, unchanged since {since}; {self.advise(hosts)}"
+
+    def advise(self, condition: str = "") -> str:
+        """Say how to find out whether it goes on, and how to end it if not, on a further condition."""
         return (
-            f"it is {self.doing}, unchanged since {since}; openstack server event list {self.uuid} shows "
-            "whether that goes on; if it does not and nova-compute of its hosts is up, end it: "
-            f"{self._end}; the next audit judges what it holds then"
+            f"openstack server event list {self.uuid} shows whether that goes on; if it does not{condition}, "
+            f"end it: {self._end}; the next audit judges what it holds then"
         )
 
     @property
@@ -158,9 +162,9 @@ class Unplaced:
         self.now, self.patience = datetime.now(UTC), stuck_after
         #: requested builds, migrations that are not over, and instances that were judged
         self.known = {*builds, *(move.uuid for move in moves.records if move.uuid)}
-        #: by instance that is stuck, its state and since when
+        #: by instance that is stuck, its state, since when, and how to end it
         self._stuck = {
-            uuid: ("requested", since)
+            uuid: ("requested", since, "")
             for uuid, since in builds.items()
             if uuid in cloud.held and since and self.is_late(since)
         }
@@ -180,6 +184,7 @@ class Unplaced:
             self._stuck[uuid] = (
                 instance.task_state or instance.vm_state or "in no state",
                 instance.changed_at,
+                Halted.in_task(instance).advise(),
             )
         return verdict
 
@@ -191,8 +196,7 @@ class Unplaced:
         """Yield a problem for each instance that is stuck, when all cells were read; may raise Unreadable."""
         # nova finds by its API an instance that is requested, or mapped to the cell that has it
         hidden = source.find_lost(self._stuck.keys() - self.builds.keys()) if self._stuck else ()
-        for uuid, (state, since) in sorted(self._stuck.items()):
-            advice = f"openstack server event list {uuid} shows where it stopped"
+        for uuid, (state, since, advice) in sorted(self._stuck.items()):
             if uuid in hidden:
                 advice = self._advise_removal(uuid)
             elif state in _DELETABLE:

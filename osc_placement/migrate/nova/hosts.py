@@ -195,10 +195,12 @@ class Moves:
         return [each.problem for each in self.unreadable.values()]
 
     def find_late(self, now: datetime, patience: float) -> Iterator[MigrationRecord]:
-        """Yield the moves that nova has not changed for so many seconds, but those that wait for somebody."""
+        """Yield the moves that nova has not changed for so many seconds, but evacuations that are done.
+
+        A resize that is done waits for its owner unless its instance is in a task, which no record tells.
+        """
         for move in self.records:
-            waits = move.is_evacuated or move.uuid in self.unconfirmed
-            if not waits and is_late(move.changed_at, now, patience):
+            if not move.is_evacuated and is_late(move.changed_at, now, patience):
                 yield move
 
     @cached_property

@@ -31,7 +31,7 @@ def test_the_playbook_of_the_guide_changes_nothing_the_second_time(
     assert process.returncode == 0, process.stdout + process.stderr
     assert [each["changed"] for each in results] == [True, True, True, False]
     assert "+      VCPU:\n+        total: 64\n" in process.stdout
-    assert journal.read(results[2]["run_id"]).state == "done"
+    assert journal.Journals().read(results[2]["run_id"]).state == "done"
     (host,) = results[3]["resource_providers"]
     assert (host["name"], host["traits"]) == ("compute-1", ["CUSTOM_GOLD"])
 

@@ -87,7 +87,7 @@ def test_a_provider_is_deleted_once(modules, client):
     assert results["changed"]
     assert "VCPU" in results["diff"]["before"]
     assert results["diff"]["after"] == ""
-    run = journal.read(results["run_id"])
+    run = journal.Journals().read(results["run_id"])
     assert (run.header.edit.title, run.state) == ("delete resource provider compute-1", "done")
     assert read(client, "compute-1") is None
     assert not modules.succeed("resource_provider", name="compute-1", state="absent")["changed"]

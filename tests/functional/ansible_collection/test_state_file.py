@@ -39,7 +39,7 @@ def test_a_state_is_made_once(modules, client, tmp_path):
     results = modules.succeed("state_file", document=STATE, journal_directory=str(tmp_path / "runs"))
     assert results["counts"] == {"created": 3, "unchanged": 0}
     assert results["failures"] == []
-    assert journal.read(results["run_id"], tmp_path / "runs").state == "done"
+    assert journal.Journals(tmp_path / "runs").read(results["run_id"]).state == "done"
     assert "rack-1:" in results["diff"]["after"]
     assert names(client) == ["rack-1", "slot-1"]
 

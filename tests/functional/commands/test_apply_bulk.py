@@ -175,7 +175,7 @@ def test_killed_apply_is_resumed_and_undone_completely(openstack, empty, tmp_pat
         created, told = len(empty.list_providers()), count_outcomes(path)
         assert told <= created
         resume(openstack, path.stem)
-        assert journal.read(path.stem, path.parent).state == "done"
+        assert journal.Journals(path.parent).read(path.stem).state == "done"
         assert_applied(openstack, text)
         undone = openstack.run(*RUN, "undo", path.stem, "--yes")
         assert undone.status == 0, undone.err

@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.guards import guard
+from osc_placement.batch.plan import Policy
 from osc_placement.state import read
 from osc_placement.state.document import parse_document
 from osc_placement.state.plan import plan_apply, plan_run
@@ -100,7 +102,8 @@ def test_an_export_with_overfull_providers_is_applied_to_openstack_placement(ref
     """It has the same rules of capacity."""
     document = parse_document(yaml.safe_load(describe()))
     document, current = read.read_current(reference_client, document)
-    run = read.judge_run(reference_client, plan_run(plan_apply(document, current), "apply"), current)
+    plan = plan_run(plan_apply(document, current), "apply")
+    run = guard(reference_client, plan, Policy("keep"), current.readings)
     assert not run.refused
     report = execute_plan(reference_client, run)
     assert not report.is_failed, [str(each.error) for each in report.outcomes]
@@ -170,3 +173,17 @@ def test_undo_of_a_prune_creates_overfull_providers_again(openstack, empty):
     undone = openstack.run(*RUN, "undo", "--last", "--yes")
     assert undone.status == 0, (undone.out, undone.err)
     assert openstack.run(*EXPORT).out == before
+
+
+def test_an_overfull_provider_that_somebody_else_creates_meanwhile_is_as_the_file_says(empty):
+    """Its inventories were to admit consumers first; an undo knows that the run did not create it."""
+    document, current = read.read_current(empty, parse_document(yaml.safe_load(describe())))
+    run = plan_run(plan_apply(document, current), "apply")
+    empty.create_provider("host", uuid=HOST)
+    report = execute_plan(empty, guard(empty, run, Policy("keep"), current.readings))
+    assert not report.is_failed, [str(each.error) for each in report.outcomes]
+    inventories = empty.list_inventories(HOST)["inventories"]
+    assert (inventories["VCPU"]["reserved"], inventories["VCPU"]["allocation_ratio"]) == (2, 0.5)
+    assert inventories["MEMORY_MB"]["reserved"] == 800
+    (change,) = [each.change for each in report.outcomes if each.change.uuid == HOST]
+    assert (change.is_new, change.before.inventories) == (False, {})

@@ -99,15 +99,13 @@ def test_existing_but_unused_resource_class_may_be_set_and_deleted(openstack, ra
     assert [openstack.run(*command).status for _ in range(2)] == [0, 0]
 
 
-def test_plan_file_that_exists_is_kept_unless_it_may_be_overwritten(openstack, rack):
+def test_plan_file_that_exists_is_kept(openstack, rack):
     """It may be a plan that somebody has reviewed, or no plan at all."""
     path = openstack.home / "kept.json"
     path.write_text("kept")
     result = openstack.run(*RATIO, *rack.select, "--plan-out", path)
-    told = f"The file {path} exists; --overwrite saves the plan in its place\n"
+    told = f"The file {path} exists; remove it, or give another one\n"
     assert (result.status, result.err, path.read_text()) == (2, told, "kept")
-    assert openstack.run(*RATIO, *rack.select, "--plan-out", path, "--overwrite").status == 0
-    assert "osc-placement-plan" in path.read_text()
 
 
 @pytest.mark.parametrize("option", ["--canary=1", "--throttle=5", "--max-failures=1", "--control=file"])
@@ -145,7 +143,8 @@ def edit_server(document):
 def test_edited_plan_is_refused(openstack, rack, edit):
     """It is refused whole; laid out otherwise, it is the same plan."""
     path = openstack.home / "edited.json"
-    openstack.run(*RATIO, *rack.select, "--plan-out", path, "--overwrite")
+    path.unlink(missing_ok=True)
+    openstack.run(*RATIO, *rack.select, "--plan-out", path)
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document, indent=4, sort_keys=True))
     assert openstack.run(*BATCH, "apply", path, "--dry-run").status == 0

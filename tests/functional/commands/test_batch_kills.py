@@ -114,7 +114,7 @@ def test_killed_run_is_resumed_and_undone_completely(openstack, hall):
         resumed = openstack.run(*RUN, "resume", run, "--yes")
         assert resumed.status == 0, resumed.err
         assert set(hall.ratios().values()) == {ratio}
-        assert journal.read(run, path.parent).state == "done"
+        assert journal.Journals(path.parent).read(run).state == "done"
         undone = openstack.run(*RUN, "undo", run, "--yes")
         assert undone.status == 0, undone.err
         assert hall.inventories() == before

@@ -154,7 +154,8 @@ def test_dry_run_warns(openstack, hosts):
 def test_saved_plan_has_the_option_with_which_it_was_made(openstack, hosts):
     """One that was made without it is warned of, and refused when it is carried out."""
     path = openstack.home / "drop.plan"
-    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--plan-out", path, "--overwrite")
+    path.unlink(missing_ok=True)
+    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--plan-out", path)
     apply = (*BATCH, "apply", path, "--yes")
     result = openstack.run(*command)
     assert (result.status, f"Warning: {some(hosts, 4)} lose {LOST}; without" in result.err) == (3, True)
@@ -163,6 +164,7 @@ def test_saved_plan_has_the_option_with_which_it_was_made(openstack, hosts):
     assert (result.status, result.err.count("\n"), hosts.generations()) == (1, 1, before)
     assert result.err.startswith(f"Nothing was changed: {some(hosts, 4)} lose {LOST}; ")
     assert openstack.run(*apply, DROP).status == 2
+    path.unlink()
     assert openstack.run(*command, DROP).status == 0
     result = openstack.run(*apply)
     assert (result.status, result.err) == (0, f"Warning: {some(hosts, 4)} lose {LOST}\n")

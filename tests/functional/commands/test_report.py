@@ -259,7 +259,7 @@ SELECTIONS = {
     ("--name", "host-n-*", "--resource", "VCPU=3"): {"host-n-numa1"},
     ("--aggregate", "{rack}"): {"host-a", "host-b", "storage"},
     ("--aggregate", "{rack}", "--required", "MISC_SHARES_VIA_AGGREGATE"): {"storage"},
-    ("--in-tree", "host-n-numa0", "--root-only"): {"host-n"},
+    ("--in-tree", "host-n-numa0", "--name", "host-n"): {"host-n"},
     ("host-n", "--name", "*numa*"): {"host-n-numa0", "host-n-numa1"},
     ("--all", "--forbidden", "MISC_SHARES_VIA_AGGREGATE", "--name", "s*"): set(),
 }
@@ -514,16 +514,14 @@ def test_fit_uses_the_extra_specs_of_a_flavor(endpoint, tmp_path, cloud, compute
         assert f"Flavor '{name}' cannot be read: there is none of that name or ID{guess};" in unknown.err
 
 
-def test_the_former_name_of_the_option_for_a_flavor_is_a_hidden_one(openstack, cloud):
-    """It is the same option in all else, the error of contradicting options included."""
-    assert "--fit-flavor" not in openstack.run(*CAPACITY, "--help").out
-    for name in ("--flavor", "--fit-flavor"):
-        result = openstack.run(*CAPACITY, name, "m1.medium")
-        assert (result.status, result.err.count("\n")) == (1, 1)
-        assert "the compute service answered Not Found (is there one in this cloud?); give" in result.err
-        result = openstack.run(*CAPACITY, name, "m1.medium", "--fit", "VCPU=1")
-        assert (result.status, result.err.count("\n")) == (2, 1)
-        assert "--fit cannot be used with --flavor, which has its own amounts" in result.err
+def test_a_cloud_without_nova_has_no_flavors(openstack, cloud):
+    """It takes one line to say so, as it does for contradicting options."""
+    result = openstack.run(*CAPACITY, "--flavor", "m1.medium")
+    assert (result.status, result.err.count("\n")) == (1, 1)
+    assert "the compute service answered Not Found (is there one in this cloud?); give" in result.err
+    result = openstack.run(*CAPACITY, "--flavor", "m1.medium", "--fit", "VCPU=1")
+    assert (result.status, result.err.count("\n")) == (2, 1)
+    assert "--fit cannot be used with --flavor, which has its own amounts" in result.err
 
 
 @pytest.mark.parametrize("command", [CAPACITY, ("allocation", "candidate", "explain")])

@@ -9,8 +9,9 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement.api.client import PlacementClient
-from osc_placement.batch import execute, reshape_run
-from osc_placement.batch.reshape import Move, plan_reshape
+from osc_placement.batch import execute
+from osc_placement.batch.reshape import Move, Moves
+from osc_placement.batch.service import Job
 from tests.functional import servers
 from tests.functional.commands.proxy import DROP, LOSE, proxy_to
 from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
@@ -108,17 +109,10 @@ def test_reshape_moves_inventory_with_allocations_and_undo_restores_it(openstack
     assert "└─ " in done.out.partition("after:")[2]
 
     *_, undo_id = done.out.split()
-    undone = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
+    undone = openstack.run(*RUN, "undo", undo_id, "--yes")
     assert (undone.status, undone.err) == (0, "")
-    assert (
-        f"| inventory                            | VGPU           |      4 | {gpu1} | {host.name}"
-        in undone.out
-    )
     assert host.totals() == [8, None, None]
     assert host.held(host.large) == {host.root: {"VCPU": 1, "VGPU": 3}}
-    again = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
-    assert (again.status, again.out) == (1, "")
-    assert again.err == f"Nothing to undo: everything is as it was before run {undo_id}\n"
 
 
 def reshape(openstack, host, **settings):
@@ -163,8 +157,7 @@ def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
     assert host.held(host.small) == {host.children[1]: {"VGPU": 2}}
 
 
-@pytest.mark.parametrize("undo", [(*RESHAPE, "--undo"), (*RUN, "undo")], ids=("reshape", "run"))
-def test_reshape_through_a_provider_that_keeps_its_inventory_is_undone(openstack, host, undo):
+def test_reshape_through_a_provider_that_keeps_its_inventory_is_undone(openstack, host):
     """Four come to a GPU and four go, so that only allocations of it change; the undo has these too."""
     first = ("--from", host.name, "--to", f"{host.name}-gpu0", "--resource", "VGPU=4")
     assert openstack.run(*RESHAPE, *first, "--consumer", f"{host.small}={host.name}", "--yes").status == 0
@@ -177,7 +170,7 @@ def test_reshape_through_a_provider_that_keeps_its_inventory_is_undone(openstack
     assert openstack.run(*RESHAPE, *moves, *pin, "--yes").status == 0
     assert host.totals() == [None, 4, 4]
     run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
-    undone = openstack.run(*undo, run, "--yes")
+    undone = openstack.run(*RUN, "undo", run, "--yes")
     assert (undone.status, undone.err) == (0, "")
     assert [host.totals(), host.held(host.small), host.held(host.large)] == before
 
@@ -237,28 +230,20 @@ def test_reshape_with_a_lost_answer_is_read_back(openstack, host):
 
 
 def test_undo_of_a_reshape_refuses_options_for_single_changes(openstack, host):
-    """A run of another kind is told how, and options for one change after the other are refused."""
+    """It is made whole."""
     _, run = reshape(openstack, host)
     result = openstack.run(*RUN, "undo", run["id"], "--yes", "--throttle", "1")
     assert result.status == 2
     assert result.err.startswith("--throttle cannot be used with changes that are made in one transaction")
-    openstack.run(*BATCH, "ratio", "set", "VCPU=2", "--in-tree", host.root, "--yes")
-    run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
-    result = openstack.run(*RESHAPE, "--undo", run, "--yes")
-    assert result.status == 1
-    assert result.err == (
-        f"Run {run} is not a reshape; undo it with: openstack resource provider batch run undo {run}\n"
-    )
 
 
 def test_undo_refuses_a_reshape_of_another_server(openstack, host):
     """The journal knows which it was."""
     _, run = reshape(openstack, host)
     with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
-        for command in ((*RUN, "undo", run["id"]), (*RESHAPE, "--undo", run["id"])):
-            result = openstack.run(*command, "--yes", endpoint=endpoint)
-            assert (result.status, result.out) == (1, "")
-            assert result.err.startswith("This was planned for the placement at ")
+        result = openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint)
+        assert (result.status, result.out) == (1, "")
+        assert result.err.startswith("This was planned for the placement at ")
     assert host.totals() == [None, 4, 4]
 
 
@@ -359,33 +344,20 @@ def test_the_plan_has_whole_names_on_a_terminal(openstack, host, columns):
 def test_reshape_replans_after_a_concurrent_claim(client, host):
     """A claim between reading and writing makes the server refuse; the second plan has it."""
     moves = [Move(host.root, child, "VGPU", 4) for child in host.children]
-    providers = (host.root, *host.children)
-    late = []
-
-    def read():
-        return reshape_run.read_world(client, providers, {host.root: frozenset({"VGPU"})})
-
-    def interfere():
-        if not late:
-            late.append(host.claim({"VGPU": 1}))
-
-    def make_plan(world):
-        return plan_reshape(world, moves)
-
+    job = Job.for_reshape(client, Moves(moves))
+    late = host.claim({"VGPU": 1})
     try:
-        task = reshape_run.Task("reshape", make_plan(read()), read, make_plan)
-        done, _ = execute.execute_reshape(client, task, on_write=interfere)
-        assert late[0] in done.consumers
+        execute.execute_reshape(client, job.reshape, job.plan)
+        assert late in job.reshape.plan.consumers
         assert host.totals() == [None, 4, 4]
-        assert sum(host.held(late[0]).popitem()[1].values()) == 1
+        assert sum(host.held(late).popitem()[1].values()) == 1
     finally:
-        client.delete_allocations(late[0])
+        client.delete_allocations(late)
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ((), 2, "Give one of: moves"),
         (("--from", "a"), 2, "--from a needs --to"),
         (("--from", "a", "--to", "b"), 2, "--from a needs --resource"),
         (
@@ -396,10 +368,9 @@ def test_reshape_replans_after_a_concurrent_claim(client, host):
         (("--from", "a", "--to", "b", "--resource", "VGPU"), 2, "must be of the form VGPU=4"),
         (("--from", "a", "--to", "b", "--resource", "VGPU=0"), 2, "must be at least 1"),
         (("--from", "no", "--to", "no", "--resource", "VGPU=1"), 1, "No resource provider named 'no'"),
-        (("--undo", "20000101T000000-0000"), 1, "There is no run '20000101T000000-0000' in "),
         (("--file", "/no/such/file"), 1, "cannot be read: No such file or directory"),
         (("--file", "/dev/null"), 1, "must be a list"),
-        (("--undo", "x", "--file", "y"), 2, "Give one of: moves"),
+        ((), 2, "Give either moves"),
         (
             ("--from", "a", "--to", "b", "--resource", "VGPU=1", "--consumer", "x"),
             2,

@@ -124,7 +124,7 @@ def test_own_programs_are_completed(terminal):
     (terminal.home / "nova.conf").touch()
     calls, shown = terminal.type(
         "placement-server ser\t--data\tsqlite://",
-        "placement-server d\tsy\t--config-fi\tnova\t",
+        "placement-server db sy\t--config-fi\tnova\t",
         "placement-migrate --so\tap\tmir\t--prune-f\t",
         "placement-migrate --os-cloud pla\taudit --res\ttab-pl\t",
         environment={"OS_CLOUD": ""},

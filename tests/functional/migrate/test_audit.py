@@ -102,7 +102,7 @@ def test_every_state_of_an_instance_is_judged(in_states, client, migrate, migrat
     assert named == {state for state, (_, is_named, _) in STATES.items() if is_named}
     document, status = migrate_json("audit")
     orphaned = {row["uuid"] for row in document["rows"]}
-    stuck = {each["subject"] for each in document["findings"] if each["trouble"] == "stuck"}
+    stuck = {each["subject"] for each in document["findings"] if each["reason"] == "stuck"}
     verdicts = {
         state: "orphaned" if uuid in orphaned else "stuck" if f"instance {uuid}" in stuck else "live"
         for state, uuid in in_states.items()
@@ -178,7 +178,7 @@ def test_state_of_a_service_and_its_trait_are_compared(
     give(client, add_host("h1"), SIZES, [STATUS] if has_trait else [])
     cloud.update("cell1", "UPDATE services SET disabled = :disabled", disabled=is_disabled)
     document, status = migrate_json("audit")
-    found = [(each["subject"], each["trouble"]) for each in document["findings"]]
+    found = [(each["subject"], each["reason"]) for each in document["findings"]]
     is_wrong = is_disabled is not has_trait
     assert (found, status) == ([("node h1", "state of the service")] * is_wrong, 3 if is_wrong else 0)
     if is_wrong:
@@ -273,7 +273,7 @@ def test_consumer_of_a_finished_move_is_an_orphan(cloud, client, add_host, migra
     hold(client, migration, {h1: CLAIM}, consumer_type="MIGRATION")
     document, _ = migrate_json("audit")
     assert [row["uuid"] for row in document["rows"]] == [migration]
-    assert [finding["trouble"] for finding in document["findings"]] == ["no allocations"]
+    assert [finding["reason"] for finding in document["findings"]] == ["no allocations"]
 
 
 def test_unmatched_providers_and_nodes_are_reported(cloud, client, add_host, migrate_json):
@@ -284,7 +284,7 @@ def test_unmatched_providers_and_nodes_are_reported(cloud, client, add_host, mig
     for name in ("again", "gone"):
         give(client, client.create_provider(name)["uuid"], SIZES)
     document, status = migrate_json("audit")
-    found = {(finding["subject"], finding["trouble"]) for finding in document["findings"]}
+    found = {(finding["subject"], finding["reason"]) for finding in document["findings"]}
     assert found == {
         ("node new", "no resource provider"),
         ("node again", "duplicate provider"),
@@ -321,7 +321,7 @@ def test_shards_together_report_every_orphan_once(cloud, client, add_host, migra
         [
             row["subject"].removeprefix("instance ")
             for row in part["findings"]
-            if row["trouble"] != "too many removals"
+            if row["reason"] != "too many removals"
         ]
         for part in parts
     ]

@@ -114,7 +114,7 @@ def test_move_that_nova_does_not_go_on_with_is_named_until_it_is_ended_by_hand(
     for _ in range(2):
         document, status = migrate_json("audit", "--delete")
         (finding,) = document["findings"]
-        assert (status, finding["trouble"], finding["subject"]) == (3, "stuck", f"instance {instance}")
+        assert (status, finding["reason"], finding["subject"]) == (3, "stuck", f"instance {instance}")
         assert f"openstack server set --state active {instance}, and" in finding["text"]
         assert (held_by(client, instance), held_by(client, move)) == ({target: CLAIM}, {source: CLAIM})
         cloud.update("cell1", "UPDATE instances SET task_state = NULL WHERE uuid = :uuid", uuid=instance)
@@ -176,6 +176,30 @@ def test_task_that_nova_does_not_go_on_with_is_named_if_something_is_held_elsewh
     assert all("it is error, rebuilding, unchanged since" in text for text in named)
 
 
+@pytest.mark.parametrize(
+    ("state", "task", "ago"),
+    [
+        ("resized", None, 3600),
+        ("active", "resize_finish", 3600),
+        ("active", "resize_finish", 60),
+    ],
+)
+def test_resize_that_is_done_and_whose_instance_stays_in_its_task_is_named(
+    cloud, client, hosts, migrate_json, state, task, ago
+):
+    """nova lost its database between both writes, and neither confirms nor reverts it."""
+    source, target, _ = hosts
+    instance = cloud.add_instance("h2", vm_state=state, task_state=task, updated_at=tell_time(ago))
+    move = cloud.add_migration(instance, "h1", "h2", status="finished", migration_type="resize", ago=ago)
+    hold(client, move, {source: CLAIM}, consumer_type="MIGRATION")
+    hold(client, instance, {target: CLAIM})
+    document, _ = migrate_json("audit", "--delete")
+    named = [each["text"] for each in document["findings"] if each["reason"] == "stuck"]
+    assert len(named) == (state != "resized" and ago == 3600)
+    assert all(f"SET status = 'error' WHERE uuid = '{move}'" in text for text in named)
+    assert held_by(client, move) == {source: CLAIM}
+
+
 def test_confirmation_that_nova_does_not_go_on_with_is_named_with_how_to_confirm_again(
     cloud, client, hosts, migrate_json
 ):
@@ -192,16 +216,20 @@ def test_confirmation_that_nova_does_not_go_on_with_is_named_with_how_to_confirm
     assert f" and again openstack server resize confirm {instance};" in finding["text"]
 
 
-@pytest.mark.parametrize(("ago", "holds"), [(3600, True), (3600, False), (60, True)])
-def test_unshelving_that_nova_does_not_go_on_with_is_named(cloud, client, hosts, migrate_json, ago, holds):
-    """It has no guest on its host yet, which counts nothing of it."""
+@pytest.mark.parametrize(
+    ("host", "ago", "holds"), [("h1", 3600, True), ("h1", 3600, False), ("h1", 60, True), (None, 3600, True)]
+)
+def test_unshelving_that_nova_does_not_go_on_with_is_named(
+    cloud, client, hosts, migrate_json, host, ago, holds
+):
+    """It has no guest on its host yet, which counts nothing of it; a failed spawn takes the host from it."""
     source, _, _ = hosts
     state = {"vm_state": "shelved_offloaded", "task_state": "spawning", "updated_at": tell_time(ago)}
-    instance = cloud.add_instance("h1", **state)
+    instance = cloud.add_instance(host, **state)
     if holds:
         hold(client, instance, {source: CLAIM})
     document, _ = migrate_json("audit", "--delete")
-    stuck = [each["text"] for each in document["findings"] if each["trouble"] == "stuck"]
+    stuck = [each["text"] for each in document["findings"] if each["reason"] == "stuck"]
     assert len(stuck) == (ago > 600)
     assert all(f"openstack server set --state error {instance}, and delete" in text for text in stuck)
     assert held_by(client, instance) == ({source: CLAIM} if holds else {})
@@ -212,7 +240,7 @@ def test_build_that_nova_does_not_go_on_with_is_named_if_it_holds_nothing(cloud,
     state = {"vm_state": "building", "task_state": "block_device_mapping"}
     old, _ = (cloud.add_instance("h1", **state, updated_at=tell_time(ago)) for ago in (3600, 60))
     document, _ = migrate_json("audit", "--delete")
-    (stuck,) = [each for each in document["findings"] if each["trouble"] == "stuck"]
+    (stuck,) = [each for each in document["findings"] if each["reason"] == "stuck"]
     assert stuck["subject"] == f"instance {old}"
     assert f"end it: openstack server delete {old};" in stuck["text"]
 

@@ -49,7 +49,7 @@ def test_conflicting_ratios_are_changed_only_with_the_option(
     cloud.add_aggregate("sparse", ["h1"], cpu_allocation_ratio="2.0", ram_allocation_ratio="1.5")
     document, status = migrate_json("carry-ratios")
     (finding,) = document["findings"]
-    assert (finding["subject"], finding["trouble"], status) == ("host h1", "conflict", 3)
+    assert (finding["subject"], finding["reason"], status) == ("host h1", "conflict", 3)
     assert "dense 8, sparse 2" in finding["text"]
     assert ratios_of(client)["h1"] == {"VCPU": 4.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
     assert migrate("carry-ratios", "--conflict", choice).returncode == 0
@@ -116,7 +116,7 @@ def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, mi
     """The host is left alone with the numbers and the way to do it all the same; the others are not."""
     document, status = migrate_json("carry-ratios")
     (finding,) = document["findings"]
-    assert (finding["subject"], finding["trouble"], status) == ("host h1", "over capacity", 3)
+    assert (finding["subject"], finding["reason"], status) == ("host h1", "over capacity", 3)
     assert "VCPU would be over capacity by 28: 60 allocated, the capacity would be 32" in finding["text"]
     assert "--allow-overcommitted" in finding["text"]
     ratios = ratios_of(client)
@@ -151,6 +151,6 @@ def test_ratio_without_capacity_is_refused(cloud, client, add_host, migrate_json
     cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio="0.0000001")
     document, status = migrate_json("carry-ratios", *options)
     (finding,) = document["findings"]
-    assert (finding["subject"], finding["trouble"], status) == ("host h1", "unreadable ratio", 3)
+    assert (finding["subject"], finding["reason"], status) == ("host h1", "unreadable ratio", 3)
     assert "with the ratio 1e-07 of its aggregates it would have no VCPU at all" in finding["text"]
     assert ratios_of(client)["h1"]["VCPU"] == 4.0

@@ -102,9 +102,7 @@ def test_cloud_of_300_hosts_is_migrated_completely(
     assert "it is moving from host0 to host2 (finished), and its migration" in note
     assert note.endswith("holds resources of host0")
     assert (set(status["missing"]), code) == (set(plain), 3)
-    assert {
-        row["subject"].removeprefix("instance "): row["trouble"] for row in status["findings"]
-    } == troubles
+    assert {row["subject"].removeprefix("instance "): row["reason"] for row in status["findings"]} == troubles
     for moment in (1.5, 3):
         interrupt(nova_conf, tmp_path, moment)
     for _ in range(20):

@@ -147,7 +147,7 @@ def test_requests_that_skip_placement_are_found_whatever_is_held(
     with nova_serving.serving(nova_conf.parent) as url:
         done = migrate("--source", source, "--nova-endpoint", url, "status", "-f", "json")
     document = json.loads(done.stdout)
-    found = {row["subject"]: row["trouble"] for row in document["findings"]}
+    found = {row["subject"]: row["reason"] for row in document["findings"]}
     assert found == {f"instance {uuid}": "placement skipped" for uuid in made[:2]}
     assert (document["ready"], done.returncode) == (False, 3)
 

@@ -76,7 +76,7 @@ def test_instances_without_a_consumer_record_are_not_healed_before_they_have_one
         hold(client, instance, {h1: CLAIM})
     lose_records(lost)
     document, status = migrate_json("status")
-    found = {row["subject"]: (row["trouble"], row["text"]) for row in document["findings"]}
+    found = {row["subject"]: (row["reason"], row["text"]) for row in document["findings"]}
     assert found.keys() == {"provider h1", f"instance {lost}"}
     assert found["provider h1"][0] == "no consumer record"
     assert found[f"instance {lost}"][0] == "no allocations"

@@ -642,7 +642,7 @@ def test_host_of_two_cells_has_no_commands(cloud, add_host, migrate_json):
     cloud.add_host("h1", "cell2", mapped=False)
     cloud.update("cell2", "UPDATE compute_nodes SET deleted = id WHERE host = 'h1'")
     document, status = migrate_json("decommission", "h1", "--delete")
-    assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
+    assert [each["reason"] for each in document["findings"]] == ["ambiguous"]
     assert (status, {each["command"] for each in document["holds"]}) == (3, {""})
 
 

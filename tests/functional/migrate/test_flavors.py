@@ -52,7 +52,7 @@ def list_names(client):
 
 def findings_of(document):
     """Return kind and text of each finding by its subject."""
-    return {each["subject"]: (each["trouble"], each["text"]) for each in document["findings"]}
+    return {each["subject"]: (each["reason"], each["text"]) for each in document["findings"]}
 
 
 def test_flavor_that_fits_is_no_finding(cloud, add_host, flavors):
@@ -127,13 +127,13 @@ def test_creation_is_a_run_with_undo(cloud, add_host, client, migrate, flavors):
 
 
 def test_undo_keeps_a_name_that_is_in_use(cloud, add_host, client, migrate):
-    """Placement refuses to delete it, and the undo says so."""
+    """Placement would refuse to delete it, so the undo refuses it."""
     node = add_host("h1")
     add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required"})
     assert migrate("flavors", "--create").returncode == 0
     give(client, node, SIZES, [TRAIT])
     done = migrate("run", "undo", "--last")
-    assert (done.returncode, "in use" in done.stdout) == (3, True)
+    assert (done.returncode, "resource providers have it" in done.stdout) == (3, True)
     client.show_trait(TRAIT)
 
 
@@ -143,16 +143,16 @@ def test_name_that_somebody_else_creates_meanwhile_is_not_undone(
     """It is found to be there, and the run has nothing to take back."""
     add_host("h1")
     add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required"})
-    start = service.start
+    start = service.Runs.start
 
     def create_first(*arguments):
         client.create_trait(TRAIT)
         return start(*arguments)
 
-    monkeypatch.setattr(service, "start", create_first)
+    monkeypatch.setattr(service.Runs, "start", create_first)
     done = migrate("flavors", "--create")
     assert (done.returncode, "1 unchanged" in done.stdout) == (0, True)
-    monkeypatch.setattr(service, "start", start)
+    monkeypatch.setattr(service.Runs, "start", start)
     migrate("run", "undo", "--last")
     client.show_trait(TRAIT)
 

@@ -19,7 +19,7 @@ SHARED = "5ba7ed00-0000-0000-0000-000000000001"
 
 def troubles(document):
     """Who was left alone, and why."""
-    return {row["subject"].removeprefix("instance "): row["trouble"] for row in document["findings"]}
+    return {row["subject"].removeprefix("instance "): row["reason"] for row in document["findings"]}
 
 
 def test_healing_equals_nova_manage(cloud, client, add_host, migrate, nova_conf):
@@ -340,7 +340,7 @@ def test_owner_of_an_instance_in_a_task_is_left_alone(cloud, client, add_host, m
         hold(client, instance, {h1: CLAIM})
     document, status = migrate_json("heal-allocations")
     (finding,) = document["findings"]
-    assert (finding["subject"], finding["trouble"]) == (f"instance {busy}", "in a task")
+    assert (finding["subject"], finding["reason"]) == (f"instance {busy}", "in a task")
     assert finding["text"] == "it is migrating, and what it holds is of another project or user"
     assert (document["rows"], status) == ([], 3)
     assert client.list_allocations(busy)["project_id"] == PROJECT

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import shlex
 import signal
 import socket
@@ -17,6 +18,7 @@ from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, held_by, hold
 from tests.functional.servers import make_environment
+from tests.waiting import wait_until
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -49,14 +51,6 @@ def end(process):
     """Kill a process, and close what it was read from."""
     process.kill()
     process.communicate()
-
-
-def wait_until(condition):
-    """Wait for something that another process does, a minute at most."""
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -115,6 +109,23 @@ def test_healing_interrupted_at_binding_profiles_is_not_judged(
     assert (done.returncode, held_by(client, uuid)) == (130, {node: CLAIM})
     assert "1 applied" in done.stdout
     assert "holds its allocations" not in done.stdout
+
+
+def test_signal_before_the_result_is_printed_does_not_lose_it(cloud, client, add_host, migrate, monkeypatch):
+    """Whoever stops a command still reads what it did, and how to undo it."""
+    node = add_host("h1")
+    uuid = cloud.add_instance("h1")
+    name_next = commands.Command.name_next
+
+    def interrupt(command, run, title=""):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return name_next(command, run, title)
+
+    monkeypatch.setattr(commands.Command, "name_next", interrupt)
+    done = migrate("heal-allocations")
+    assert (done.returncode, held_by(client, uuid)) == (130, {node: CLAIM})
+    assert "1 applied" in done.stdout
+    assert "; to undo it: placement-migrate " in done.stdout
 
 
 def test_interrupted_removal_does_not_exit_with_4(cloud, client, add_host, start, stop_writing):

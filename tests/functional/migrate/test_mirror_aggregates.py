@@ -6,7 +6,6 @@ import io
 import shlex
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import IRONIC
 from tests.functional.migrate.conftest import kept_signals
 from tests.functional.servers import make_environment
+from tests.waiting import wait_until
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -238,14 +238,6 @@ def test_follow_mirrors_later_changes_until_a_signal(racks, client, nova_conf, t
             process.kill()
     assert (process.returncode, err) == (0, "")
     assert out.count("to undo it: ") == 3
-
-
-def wait_until(condition):
-    """Wait for something that another process does, a minute at most."""
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 def test_bare_metal_host_has_its_nodes_mirrored(cloud, client, migrate):

@@ -81,7 +81,7 @@ def inventories_of(client, uuid):
 
 def findings_of(document):
     """What was left alone: trouble and text, by subject."""
-    return {row["subject"]: (row["trouble"], row["text"]) for row in document["findings"]}
+    return {row["subject"]: (row["reason"], row["text"]) for row in document["findings"]}
 
 
 def test_nodes_get_one_unit_of_their_resource_class(ironic, add_nodes, cloud, client, migrate, migrate_json):
@@ -293,7 +293,7 @@ def test_unreadable_ironic_changes_nothing(ironic, add_nodes, client, migrate_js
     ):
         document, status = migrate_json("--ironic-endpoint", endpoint, "move-baremetal")
         (finding,) = document["findings"]
-        assert (finding["subject"], finding["trouble"], status) == ("Ironic", "unknown", 4)
+        assert (finding["subject"], finding["reason"], status) == ("Ironic", "unknown", 4)
         assert words in finding["text"]
         assert inventories_of(client, provider) == SIZES
 
@@ -545,7 +545,7 @@ def test_providers_of_deleted_nodes_are_unknown_without_ironic(left_behind, clie
     """Nothing is deleted if Ironic does not answer, because it may have the node."""
     arguments = ("--delete", "--resource-provider", left_behind["gone"])
     document, status = migrate_json("--ironic-endpoint", "http://127.0.0.1:1", "providers", *arguments)
-    assert ([each["trouble"] for each in document["findings"]], document["rows"], status) == (
+    assert ([each["reason"] for each in document["findings"]], document["rows"], status) == (
         ["unknown"],
         [],
         4,

@@ -4,7 +4,6 @@
 import contextlib
 import functools
 import subprocess
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +14,7 @@ from tests.functional.migrate import neutron as networking
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.placement import CLAIM, give, held_by, hold
 from tests.functional.servers import make_environment
+from tests.waiting import wait_until
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -24,6 +24,7 @@ RATE = "NET_PACKET_RATE_KILOPACKET_PER_SEC"
 NORMAL, PHYSNET0, PHYSNET1 = (
     f"CUSTOM_{name}" for name in ("VNIC_TYPE_NORMAL", "PHYSNET_PHYSNET0", "PHYSNET_PHYSNET1")
 )
+
 NEUTRON = """
 [neutron]
 auth_type = admin_token
@@ -101,7 +102,7 @@ def network(serving_neutron):
 
 def found(document):
     """Return by instance why it was left alone."""
-    return {row["subject"].removeprefix("instance "): row["trouble"] for row in document["findings"]}
+    return {row["subject"].removeprefix("instance "): row["reason"] for row in document["findings"]}
 
 
 ONLY_PORTS = {"extensions": [{"alias": "qos"}]}
@@ -377,9 +378,7 @@ def test_killed_healing_is_completed_by_the_next_run(
         stderr=subprocess.PIPE,
         text=True,
     )
-    give_up = time.monotonic() + 60
-    while not any(held_by(client, instance) for instance in ports) and time.monotonic() < give_up:
-        time.sleep(0.05)
+    wait_until(lambda: any(held_by(client, instance) for instance in ports))
     process.kill()
     process.communicate()
     done = [instance for instance in ports if held_by(client, instance)]
@@ -476,9 +475,7 @@ def test_killed_writer_of_profiles_is_completed_by_the_next_run(
         stderr=subprocess.PIPE,
         text=True,
     )
-    give_up = time.monotonic() + 60
-    while not any(neutron.read_binding(port)["profile"] for port in ports) and time.monotonic() < give_up:
-        time.sleep(0.05)
+    wait_until(lambda: any(neutron.read_binding(port)["profile"] for port in ports))
     process.kill()
     process.communicate()
     left = sorted(port for port in ports if not neutron.show_granted(port))

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.batch import gate
-from osc_placement.batch.reshape import ReshapeRefused
+from osc_placement.batch.reshape import Replacement, ReshapeRefused
 from osc_placement.errors import Conflict, Forbidden, ServerError
 from osc_placement.migrate import repair, runner
 from osc_placement.model import Inventory
@@ -552,7 +552,7 @@ def test_names_that_differ_by_their_domain_are_no_evidence(cloud, client, add_ho
     client.create_provider("h1", uuid=(old := new_uuid()))
     give(client, old, SIZES)
     document, status = migrate_json("providers", "--repair", "--delete")
-    assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
+    assert [each["reason"] for each in document["findings"]] == ["ambiguous"]
     assert (status, document["rows"], old in _describe(client)) == (3, [], True)
 
 
@@ -604,7 +604,7 @@ def test_shards_divide_the_hosts(client, add_host, add_former, reinstall, migrat
         document, status = migrate_json("providers", "--shard", shard)
         parts.append({each["name"] for each in document["providers"]})
         assert (status, len(parts[-1] & gone.keys()) <= 5) == (3, True)
-        (text,) = [each["text"] for each in document["findings"] if each["trouble"] == "too many removals"]
+        (text,) = [each["text"] for each in document["findings"] if each["reason"] == "too many removals"]
         assert text.startswith("6 providers would be deleted, more than the 5 that ")
         assert f"add --max-removals {len(parts[-1] & gone.keys())} to this command" in text
     assert (parts[0] & parts[1], parts[0] | parts[1]) == (set(), {*old, *gone})
@@ -689,7 +689,7 @@ def test_no_command_takes_the_only_claim_of_a_live_instance(
     done = migrate("providers", "--repair", "--delete", "-f", "json")
     document = json.loads(done.stdout)
     assert [(each["name"], each["kind"]) for each in document["providers"]] == [(name, "unknown")]
-    assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
+    assert [each["reason"] for each in document["findings"]] == ["ambiguous"]
     assert ("unset" in done.stdout, "provider delete" in done.stdout) == (False, False)
     assert held_by(client, instance) == {old: CLAIM}
 
@@ -924,14 +924,14 @@ def test_failure_of_a_host_does_not_stop_the_others(cloud, client, add_host, rei
     """The line of the host says that it is half done and has to stay disabled; the others are repaired."""
     add_host("good")
     pairs = {name: reinstall(name) for name in ("h1", "h2", "h3")}
-    plan_again = repair.plan_move
 
-    def refuse(world, old, new):
-        if old == pairs["h2"][0]:
-            raise ReshapeRefused("4 of VCPU do not fit")
-        return plan_again(world, old, new)
+    class Refusing(Replacement):
+        def plan(self, world):
+            if self.old == pairs["h2"][0]:
+                raise ReshapeRefused("4 of VCPU do not fit")
+            return super().plan(world)
 
-    monkeypatch.setattr(repair, "plan_move", refuse)
+    monkeypatch.setattr(repair, "Replacement", Refusing)
     done = migrate("providers", "--repair")
     assert (done.returncode, done.stderr) == (3, "")
     (line,) = [line for line in done.stdout.splitlines() if "was not replaced" in line]
@@ -939,7 +939,7 @@ def test_failure_of_a_host_does_not_stop_the_others(cloud, client, add_host, rei
     assert f"still of provider {pairs['h2'][0]}: keep nova-compute of this host disabled" in line
     assert "not tried" not in done.stdout
     assert [old in _describe(client) for old, _ in pairs.values()] == [False, True, False]
-    monkeypatch.setattr(repair, "plan_move", plan_again)
+    monkeypatch.setattr(repair, "Replacement", Replacement)
     cloud.update("cell1", "UPDATE services SET disabled = 0 WHERE host = 'h2'")
     again = migrate("providers", "--repair")
     assert "h2 is enabled" in again.stdout

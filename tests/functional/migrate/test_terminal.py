@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `placement-migrate` and `openstack placement migration` print on a terminal: no more than a screen."""
+"""What `placement-migrate` prints on a terminal: no more than a screen."""
 
-import json
 import re
 import signal
 
@@ -13,10 +12,8 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.errors import PlacementError
 from tests.functional.commands.conftest import fork_server  # noqa: F401
 from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
-from tests.functional.commands.shell import OpenStack
 from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate import nova_databases as nova
-from tests.functional.migrate import nova_serving
 from tests.functional.migrate.cloud import PROJECT, USER, Cloud, add_flavor, tell_time
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, all_held, clear, provide
@@ -253,33 +250,6 @@ def test_status_is_watched_until_ctrl_c(hosts, program):
     terminal.process.send_signal(signal.SIGINT)
     _, status = terminal.finish()
     assert status == 0
-
-
-@pytest.fixture
-def openstack(client, nova_conf, server_url, tmp_path, fork_server):  # noqa: F811
-    """Commands in a cloud of placement and nova."""
-    shell = OpenStack(server_url, tmp_path, fork_server)
-    with nova_serving.serving(nova_conf.parent) as url:
-        shell.environment |= {"OS_COMPUTE_ENDPOINT_OVERRIDE": url, **PLAIN}
-        yield shell
-
-
-def test_migrations_of_openstack_fit_a_screen(hosts, openstack):
-    """What is left alone is grouped on a terminal, and whole elsewhere."""
-    command = ("--os-placement-api-version", "1", "placement", "migration")
-    names = ("mirror-aggregates", "carry-ratios")
-    lines, _ = show(openstack, *command, "check", *names)
-    assert len(lines) <= MOST_LINES
-    checked = openstack.run("placement", "migration", "check", *names, "-f", "json")
-    left_alone = sum(row["left_alone"] for row in json.loads(checked.out))
-    assert checked.err.count("Left alone: ") == left_alone == UNKNOWN * 2
-    lines, _ = show(openstack, *command, "check", *names, "--long")
-    assert sum(line.startswith("Left alone: ") for line in lines) == left_alone
-    lines, _ = show(openstack, *command, "run", "mirror-aggregates", answer="y\n")
-    assert len(lines) <= MOST_LINES
-    text = " ".join(lines)
-    assert f"{HOSTS - UNKNOWN:>9,}  +az1" in text
-    assert f"{HOSTS - UNKNOWN} applied" in text
 
 
 def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):

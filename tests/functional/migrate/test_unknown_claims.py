@@ -43,7 +43,7 @@ def check(migrate, migrate_json, instance, trouble):
     assert (document["rows"], status) == ([], 3)
     for command in ("status", "audit"):
         document, status = migrate_json(command)
-        found = [(each["subject"], each["trouble"]) for each in document["findings"]]
+        found = [(each["subject"], each["reason"]) for each in document["findings"]]
         assert (found, document.get("ready", False), status) == (
             [(f"instance {instance}", trouble)],
             False,
@@ -105,5 +105,5 @@ def test_moving_instance_without_allocations_is_not_partly_healed(
     cloud.add_migration(instance, "h1", "h2")
     document, status = migrate_json("heal-allocations")
     trouble = "port with a resource request" if has_port else "accelerator"
-    assert ([each["trouble"] for each in document["findings"]], status) == ([trouble], 3)
+    assert ([each["reason"] for each in document["findings"]], status) == ([trouble], 3)
     assert not held_by(client, instance)

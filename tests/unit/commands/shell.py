@@ -5,6 +5,13 @@ import io
 import shlex
 from types import SimpleNamespace
 
+from osc_placement.errors import UsageError
+
+
+def refuse(text, **_settings):
+    """What a shell logs of a command line that is refused is an error here."""
+    raise UsageError(text)
+
 
 def make(command, client=None):
     """A command in a shell whose cloud is `client`; without one there is no cloud, as in `openstack help`."""
@@ -13,6 +20,8 @@ def make(command, client=None):
     app = SimpleNamespace(
         client_manager=manager,
         interactive_mode=False,
+        LOG=SimpleNamespace(error=refuse),
+        options=SimpleNamespace(debug=False),
         prepare_to_run_command=lambda _command: None,
         **streams,
     )

@@ -108,7 +108,7 @@ def test_an_aggregate_is_changed_by_a_run_that_can_be_undone(fake):
     written = [request.body for request in fake.asked if request.method == "PUT"]
     assert [body["resource_provider_generation"] for body in written] == [9] * len(UUIDS)
     assert {tuple(body["inventories"]) for body in written} == {("VCPU",)}
-    (recorded,) = journal.read_all()
+    (recorded,) = journal.Journals().read_all()
     assert (recorded.header.selection, recorded.applied) == (f"aggregate {AGGREGATE}", len(UUIDS))
     # the command has no such option, so that a resume need not tell of it
     assert "concurrency" not in recorded.header.settings
@@ -200,7 +200,7 @@ def test_an_interruption_ends_the_run_and_tells_how_to_go_on(fake, monkeypatch):
     line = [AGGREGATE, "--aggregate", "--resource", "VCPU=16"]
     with pytest.raises(KeyboardInterrupt):
         command.run(command.get_parser("openstack").parse_args(line))
-    (recorded,) = journal.read_all()
+    (recorded,) = journal.Journals().read_all()
     assert 0 < recorded.applied == len(written) < len(UUIDS)
     told = command.app.stderr.getvalue()
     assert f"Run {recorded.header.id}; to resume it: openstack resource provider batch run resume" in told
@@ -216,7 +216,7 @@ def test_a_failure_on_a_terminal_tells_how_to_go_on(fake, monkeypatch, terminal)
     line = [AGGREGATE, "--aggregate", "--resource", "VCPU=16"]
     with pytest.raises(errors.PlacementError, match="for 1 of 12 resource providers"):
         command.run(command.get_parser("openstack").parse_args(line))
-    (recorded,) = journal.read_all()
+    (recorded,) = journal.Journals().read_all()
     told = command.app.stderr.getvalue()
     assert (
         f"to undo it: openstack resource provider batch run undo {recorded.header.id}" in told

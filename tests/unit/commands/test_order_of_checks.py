@@ -24,7 +24,6 @@ UNCONFIRMED = "without a terminal to confirm on, give --yes"
             "--canary cannot be used",
         ),
         (f"{BATCH} trait add", "CUSTOM_A --all --plan-out f --yes", "--yes cannot be used with --plan-out"),
-        (f"{BATCH} trait add", "CUSTOM_A --all --overwrite", "--plan-out, which is not given"),
         (f"{BATCH} trait add", "CUSTOM_A --resource VCPU=1 --resource VCPU=2", "VCPU is given twice"),
         ("allocation candidate explain", "--resource VCPU=1 --resource VCPU=2", "VCPU is given twice"),
         (f"{BATCH} trait add", "CUSTOM_A --aggregate rack", UNCONFIRMED),
@@ -32,9 +31,6 @@ UNCONFIRMED = "without a terminal to confirm on, give --yes"
         (f"{BATCH} aggregate add", "rack", "Say which resource providers to change"),
         (f"{BATCH} aggregate add", "rack --all", UNCONFIRMED),
         (f"{BATCH} ratio set", "VCPU=0 --aggregate rack", "must be greater than 0"),
-        ("placement migration run", "no-such", "There is no migration no-such; the migrations are"),
-        ("placement migration check", "flavor", "There is no migration flavor .is it flavors"),
-        ("placement migration check", "no-such", "There is no migration no-such; the migrations are"),
         (
             "allocation candidate claim",
             "c1 --project-id p --user-id u --resource VCPU=1 --in-tree host",

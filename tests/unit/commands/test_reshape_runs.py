@@ -4,14 +4,14 @@
 import pytest
 
 from osc_placement.batch import journal
-from osc_placement.batch.reshape import KIND, changes_of, plan_reshape
-from osc_placement.batch.reshape_run import plan_steps
+from osc_placement.batch.plan import RESHAPE, Plan
+from osc_placement.batch.repeat import Recorded
 from osc_placement.commands.batch_run import ResumeRun, UndoRun
 from osc_placement.commands.reshape import Reshape
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Inventory
 from tests.unit.batch.journals import cut_off
-from tests.unit.batch.test_reshape import make_world, vgpu
+from tests.unit.batch.test_reshape import make_world, plan_reshape, vgpu
 from tests.unit.commands.shell import run
 from tests.unit.fake_placement import ENDPOINT, FakePlacement, error
 
@@ -35,7 +35,8 @@ def fake(tmp_path, monkeypatch):
 def tear(before, move):
     """The journal of a reshape that died when no more than its first intent was on the disk; its ID."""
     plan = plan_reshape(make_world(before), [move])
-    recorder = journal.create(ENDPOINT, plan_steps("reshape", changes_of(plan)), settings={"kind": KIND})
+    steps = Plan(Recorded("reshape", ("inventories", "allocations")), plan.changes)
+    recorder = journal.Journals().create(ENDPOINT, steps, settings={"kind": RESHAPE})
     recorder.close()
     lines = recorder.path.read_bytes().splitlines(keepends=True)
     cut_off(recorder.path, b"".join(lines[:2]))
@@ -53,8 +54,7 @@ def test_a_reshape_with_a_truncated_journal_is_not_resumed(fake):
 def test_a_reshape_with_a_truncated_journal_has_nothing_to_undo(fake):
     """It was never sent, so an equal state was made by somebody else."""
     torn = tear({A: Inventory(12), C: None}, vgpu(A, C, 4))
-    with pytest.raises(PlacementError, match=f"Nothing to undo: everything is as it was before run {torn}"):
-        run(Reshape, fake.client(), f"--undo {torn} --yes")
+    run(UndoRun, fake.client(), f"{torn} --yes")
     assert "POST /reshaper" not in fake.lines
 
 
@@ -74,8 +74,7 @@ def test_a_reshape_that_fails_says_so_whatever_its_first_provider_was_to_become(
         run(Reshape, fake.client(), f"{moves} --yes")
 
 
-@pytest.mark.parametrize(("command", "words"), [(Reshape, "--undo"), (UndoRun, "")])
-def test_dry_run_of_an_undo_without_the_right_is_refused(fake, command, words):
+def test_dry_run_of_an_undo_without_the_right_is_refused(fake):
     """It would show what cannot be done."""
     fake.on("POST", "/reshaper", error(400, "nothing in it"), (204, ""))
     run(Reshape, fake.client(), f"--from {A} --to {C} --resource VGPU=4 --yes")
@@ -84,9 +83,9 @@ def test_dry_run_of_an_undo_without_the_right_is_refused(fake, command, words):
         inventories = {"VGPU": Inventory(total).to_json()}
         document = {"inventories": inventories, "resource_provider_generation": 4}
         fake.on("GET", f"/resource_providers/{uuid}/inventories", document)
-    (found,) = journal.read_headers(ENDPOINT)
+    (found,) = journal.Journals().read_headers(ENDPOINT)
     with pytest.raises(PlacementError, match="only the role 'service' may reshape"):
-        run(command, fake.client(), f"{words} {found.id} --dry-run")
+        run(UndoRun, fake.client(), f"{found.id} --dry-run")
 
 
 @pytest.mark.parametrize("status", [401, 403, 502])

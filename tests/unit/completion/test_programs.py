@@ -66,7 +66,6 @@ def ask(line):
         ("openstack resource provider allocation show ", ""),
         ("openstack resource class show ", "CUSTOM_GPU|VCPU"),
         ("openstack trait show CUSTOM_A", "CUSTOM_A"),
-        ("openstack placement migration run m", "mirror-aggregates|move-baremetal"),
         ("openstack resource provider list --os-cloud t", "test"),
         ("openstack resource provider list --os-region-name ", ""),
         ("openstack resource provider show -f js", "json"),

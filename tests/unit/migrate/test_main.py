@@ -12,43 +12,7 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Plan
 from osc_placement.completion.main import main as completion_main
 from osc_placement.migrate.main import main, make_parser, parse
-from osc_placement.migrate.migrations import registry
 from osc_placement.server.main import main as server_main
-
-OLD_NAMES = {
-    "aggregates": "mirror-aggregates",
-    "mirror_aggregates": "mirror-aggregates",
-    "ratios": "carry-ratios",
-    "carry_ratios": "carry-ratios",
-    "baremetal": "move-baremetal",
-    "move_baremetal": "move-baremetal",
-    "allocations": "heal-allocations",
-    "heal_allocations": "heal-allocations",
-}
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_old_name_of_a_migration_is_accepted(old):
-    """The command is that of the present name."""
-    parser = make_parser()
-    assert parser.parse_args([old]) == parser.parse_args([OLD_NAMES[old]])
-
-
-def test_help_and_errors_show_the_present_names_only(capsys):
-    """The migrations have the names that `openstack placement migration` knows."""
-    for arguments in (["--help"], ["nonsense"]):
-        with pytest.raises(SystemExit):
-            main(arguments)
-    captured = capsys.readouterr()
-    for names in (re.findall(r"(?m)^    (\S+)", captured.out), re.findall(r"'(\S+)'", captured.err)):
-        assert registry.BY_NAME.keys() <= set(names)
-        assert OLD_NAMES.keys().isdisjoint(names)
-
-
-def test_old_name_of_the_commands_on_runs_is_accepted():
-    """They were called `runs`, and are called `run` as those of batches are."""
-    parser = make_parser()
-    assert parser.parse_args(["runs", "undo", "ID"]) == parser.parse_args(["run", "undo", "ID"])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +163,7 @@ def test_list_without_nova_conf_mentions_the_runs_of_all_clouds(tmp_path, monkey
     access = ["--config-file", str(tmp_path / "nova.conf")]
     assert main([*access, "run", "list"]) == 1
     assert "--all-clouds" not in capsys.readouterr().err
-    journal.create("http://placement.test", Plan(TraitEdit("add", frozenset({"A"})), ())).close()
+    journal.Journals().create("http://placement.test", Plan(TraitEdit("add", frozenset({"A"})), ())).close()
     assert main([*access, "run", "list"]) == 1
     captured = capsys.readouterr()
     hint, error = captured.err.splitlines()

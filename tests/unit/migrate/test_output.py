@@ -5,10 +5,8 @@ import pytest
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.facets import ProviderState
-from osc_placement.batch.page import Page
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.batch.repeat import Recorded
-from osc_placement.batch.run_commands import NextCommands
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
@@ -17,6 +15,8 @@ from osc_placement.migrate.output import Medium, describe_plan, describe_problem
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Run
 from osc_placement.model import Provider
+from osc_placement.report.changes import Page
+from osc_placement.report.runs import NextCommands
 from osc_placement.terminal.lines import count_lines
 
 HOSTS = 10_000

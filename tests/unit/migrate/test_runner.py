@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement.batch import journal, select
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Policy, make_plan
 from osc_placement.migrate import runner
 from osc_placement.migrate.commands import Command, list_runs
 from osc_placement.migrate.migrations.base import Assessment
@@ -22,7 +22,7 @@ def test_resume_makes_an_atomic_batch_run_in_one_transaction(tmp_path):
     cloud = Cloud("a", "b", inventories=processors(1.0))
     edit = RatioEdit({"VCPU": 4.0})
     plan = make_plan(edit, select.read_states(cloud, cloud.providers, edit.facets))
-    journal.create(cloud.endpoint, plan, directory=tmp_path, settings={"atomic": True}).close()
+    journal.Journals(tmp_path).create(cloud.endpoint, plan, settings={"atomic": True}).close()
     (path,) = tmp_path.glob("*.jsonl")
     sent = []
     reshape = cloud.reshape
@@ -32,24 +32,24 @@ def test_resume_makes_an_atomic_batch_run_in_one_transaction(tmp_path):
     assert [sorted(payload["inventories"]) for payload in sent] == [["a", "b"]]
 
 
-@pytest.mark.parametrize("keeps_capacity", [True, False])
-def test_resumed_run_leaves_no_less_than_is_allocated_by_then(tmp_path, keeps_capacity):
+@pytest.mark.parametrize("capacity", ["keep", "ignore"])
+def test_resumed_run_leaves_no_less_than_is_allocated_by_then(tmp_path, capacity):
     """It is judged with what was allocated while it was stopped, unless it was begun to allow less."""
     cloud = Cloud("a", "b", inventories=processors(4.0))
     edit = RatioEdit({"VCPU": 1.0})
     readings = select.read_states(cloud, cloud.providers, edit.facets)
-    plan = replace(make_plan(edit, readings), keeps_capacity=keeps_capacity)
+    plan = replace(make_plan(edit, readings), policy=Policy(capacity))
     stopped = runner.Execution(directory=tmp_path)
     stopped.stop.set()
     run = runner.carry_out(cloud, Assessment(plan), stopped)
     assert cloud.facets["a"]["inventories"] == processors(4.0)
-    assert journal.read(run.id, tmp_path).header.settings["keeps_capacity"] is keeps_capacity
+    assert journal.Journals(tmp_path).read(run.id).header.policy == Policy(capacity)
     usages = {"a": {"VCPU": 20}, "b": {"VCPU": 1}}
     cloud.provider_usages = usages.__getitem__
     resumed = runner.resume(cloud, run.id, runner.Execution(directory=tmp_path))
     ratios = {name: cloud.facets[name]["inventories"] for name in usages}
-    assert ratios == {"a": processors(4.0 if keeps_capacity else 1.0), "b": processors(1.0)}
-    assert resumed.report.exit_status == (EXIT_PARTIAL if keeps_capacity else EXIT_DONE)
+    assert ratios == {"a": processors(4.0 if capacity == "keep" else 1.0), "b": processors(1.0)}
+    assert resumed.report.exit_status == (EXIT_PARTIAL if capacity == "keep" else EXIT_DONE)
 
 
 @pytest.mark.parametrize("ratio", [1.0, 9.0])
@@ -62,7 +62,7 @@ def test_undo_that_writes_nothing_is_no_run(tmp_path, ratio):
     run = runner.carry_out(cloud, Assessment(plan), execution)
     cloud.touch("a", inventories=processors(ratio))
     undo = runner.undo(cloud, run.id, execution)
-    assert (undo.id, undo.undoes, journal.list_ids(tmp_path)) == (None, run.id, [run.id])
+    assert (undo.id, undo.undoes, journal.Journals(tmp_path).list_ids()) == (None, run.id, [run.id])
     assert undo.report.exit_status == (EXIT_DONE if ratio == 1.0 else EXIT_PARTIAL)
 
 

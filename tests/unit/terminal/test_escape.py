@@ -17,6 +17,7 @@ from osc_placement.commands.tree import _as_yaml
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.commands import Command
 from osc_placement.migrate.output import explain
+from osc_placement.migrate.runner import Execution
 from osc_placement.model import Provider, ProviderRecord
 from osc_placement.state.document import Document, ProviderEntry
 from osc_placement.state.text import format_document, parse_text
@@ -159,12 +160,12 @@ def test_what_placement_migrate_prints_is_harmless(capsys):
     """Tables, lines and errors; JSON has the name whole."""
     row = {"uuid": "u", "name": EVIL, "before": [EVIL, "x"]}
     table = tables.format_table(("uuid", "name", "before"), [row])
-    command = Command(None, None, SimpleNamespace(format="table"))
+    command = Command(None, Execution(), SimpleNamespace(format="table"))
     command.show(dict, lambda: [table, f"Run of {EVIL}"])
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert out.count(SHOWN) == 3
-    Command(None, None, SimpleNamespace(format="json")).show(lambda: {"rows": [row]}, list)
+    Command(None, Execution(), SimpleNamespace(format="json")).show(lambda: {"rows": [row]}, list)
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert json.loads(out) == {"rows": [row]}

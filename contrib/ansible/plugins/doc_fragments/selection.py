@@ -45,8 +45,4 @@ options:
       resources:
         description: Amounts by resource class. Those with at least so much free are selected.
         type: dict
-      root_only:
-        description: Only those without a parent.
-        type: bool
-        default: false
 """

@@ -10,7 +10,7 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 
 with importing():
     from osc_placement import syntax
-    from osc_placement.batch.selection import Selection
+    from osc_placement.batch import Selection
 
 SELECT: Final[Mapping[str, Any]] = {
     "type": "dict",
@@ -23,7 +23,6 @@ SELECT: Final[Mapping[str, Any]] = {
         "required": {"type": "list", "elements": "str"},
         "forbidden": {"type": "list", "elements": "str"},
         "resources": {"type": "dict"},
-        "root_only": {"type": "bool", "default": False},
     },
 }
 
@@ -42,7 +41,6 @@ def make_selection(cloud: Cloud, given: Mapping[str, Any]) -> Selection:
         forbidden=tuple(given["forbidden"] or ()),
         resources=syntax.parse_amounts(join_pairs(given["resources"] or {})) or None,
         name=given["name"],
-        root_only=given["root_only"],
         providers=None if providers is None else tuple(providers),
         everything=given["all"],
     )

@@ -28,12 +28,11 @@ with importing():
     from keystoneauth1 import exceptions as keystone
     from openstack import exceptions as sdk
 
-    from osc_placement import errors
-    from osc_placement.api.names import suggest
-    from osc_placement.batch import capacity, select
+    from osc_placement import batch, errors
+    from osc_placement.api.names import UnknownResourceClass, UnknownTraits, suggest
     from osc_placement.client import PlacementClient
     from osc_placement.model import CUSTOM_PREFIX, canonical_uuid, is_uuid
-    from osc_placement.state import judge
+    from osc_placement.state.plan import LeftOut
 
 CLOUD: Final[Mapping[str, Any]] = {
     "cloud": {"type": "raw"},
@@ -198,16 +197,16 @@ def connect(params: Mapping[str, Any]) -> Cloud:
 
 def explain(error: Exception) -> str:
     """Return what went wrong and what to do, in the words of a playbook instead of a command line."""
-    if isinstance(error, judge.LeftOut):
+    if isinstance(error, LeftOut):
         return one_line(error).replace("the file", "the state").replace("--prune", "prune")
-    if isinstance(error, capacity.Overcommitted):
+    if isinstance(error, batch.Overcommitted):
         told = "; ".join(map(str, error.excesses))
         return f"{told}; allow_overcommitted: true changes it all the same"
-    if isinstance(error, select.NothingSelected):
+    if isinstance(error, batch.NothingSelected):
         return f"No resource provider is {error.selection}; correct the selection, or give allow_empty: true"
-    if isinstance(error, select.UnknownTraits):
+    if isinstance(error, UnknownTraits):
         return explain_unknown("trait", error.names, error.known)
-    if isinstance(error, select.UnknownResourceClass):
+    if isinstance(error, UnknownResourceClass):
         return explain_unknown("resource class", [error.name], error.known)
     if isinstance(error, errors.EndpointMissing):
         told = one_line(error).partition("; register one")[0]

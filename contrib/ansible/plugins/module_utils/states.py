@@ -21,15 +21,12 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 with importing():
     import yaml
 
-    from osc_placement import microversion
-    from osc_placement.batch import service
-    from osc_placement.batch.advice import guard_managed
-    from osc_placement.batch.facets import ProviderState
-    from osc_placement.batch.plan import APPLY, Plan
+    from osc_placement import batch, microversion
+    from osc_placement.batch import Plan, Policy, ProviderState, guard
     from osc_placement.state.description import describe_leftover, describe_plan
     from osc_placement.state.document import Document
-    from osc_placement.state.plan import ApplyPlan, Leftover, plan_apply, plan_run
-    from osc_placement.state.read import judge_run, read_current
+    from osc_placement.state.plan import ApplyPlan, Leftover, explain_left_out, plan_apply, plan_run
+    from osc_placement.state.read import read_current
     from osc_placement.state.results import list_refusals, list_results
     from osc_placement.state.selection import NoTreeSelected, Selection
 
@@ -65,8 +62,8 @@ def compare(
     if told:
         raise Failed(". ".join(told))
     plan = plan_apply(part, current)
-    run = judge_run(cloud.client, plan_run(plan, title), current, allow_overcommitted=allow_overcommitted)
-    run = guard_managed(run, drop_managed=True)
+    policy = Policy.for_operator(allow_overcommitted=allow_overcommitted, drop_managed=True)
+    run = explain_left_out(guard(cloud.client, plan_run(plan, title), policy, current.readings))
     refused = [
         {"kind": result.kind, "name": f"{result.kind} {result.name}", "error": explain(result.error)}
         for result in list_refusals(run)
@@ -179,10 +176,10 @@ def carry_out(
 
     ``selection`` is what the journal says of the selected trees; ``directory`` is where it is.
     """
-    job, title = service.Job(run, selection, APPLY), run.edit.title
-    pace = service.Pace(concurrency)
-    recorder = service.start(cloud.client, job, pathlib.Path(directory) if directory else None, pace)
-    report = list_results(service.carry_out(cloud.client, job, recorder, pace).report)
+    job, title = batch.Job(run, selection), run.edit.title
+    pace = batch.Pace(concurrency)
+    recorder = batch.Runs(pathlib.Path(directory) if directory else None).start(cloud.client, job, pace)
+    report = list_results(batch.carry_out(cloud.client, job, recorder, pace))
     done: Counter[str] = Counter(result.done for result in report.results)
     failures = [
         {"kind": result.kind, "name": result.name, "error": explain(result.error)}

@@ -100,7 +100,6 @@ EXAMPLES = r"""
     cloud: prod
     select:
       required: [CUSTOM_GOLD]
-      root_only: true
     inventories:
       MEMORY_MB: {reserved: 8GB}
       VCPU: {reserved: 10%}
@@ -175,14 +174,26 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 )
 
 with importing():
-    from osc_placement import syntax
-    from osc_placement.batch import select, service
-    from osc_placement.batch.advice import guard_managed
-    from osc_placement.batch.difference import describe_difference
-    from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
-    from osc_placement.batch.membership import AggregateEdit, TraitEdit
-    from osc_placement.batch.plan import Edit, Outcome, Plan, Reading, Report, Result, make_plan
+    from osc_placement import batch, syntax
+    from osc_placement.batch import (
+        AggregateEdit,
+        Edit,
+        InventoryDeletion,
+        InventoryEdit,
+        Outcome,
+        Plan,
+        Policy,
+        RatioEdit,
+        Reading,
+        Report,
+        Result,
+        TraitEdit,
+        describe_difference,
+        guard,
+        make_plan,
+    )
     from osc_placement.model import CUSTOM_PREFIX
+    from osc_placement.report.summary import sum_up
 
 EDITS = ("ratios", "inventories", "traits", "aggregates")
 VERBS: dict[str, Literal["add", "remove", "set"]] = {"present": "add", "absent": "remove", "exact": "set"}
@@ -274,7 +285,7 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
         require_traits(module, cloud, edit)
     holds_inventories = "inventories" in edit.facets
     with_aggregates = len(selection.aggregates) > 1 and holds_inventories
-    readings = select.read_selected(
+    readings = batch.read_selected(
         client,
         selection,
         (*edit.facets, "aggregates") if with_aggregates else edit.facets,
@@ -285,19 +296,10 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
     if isinstance(edit, InventoryEdit):
         require_classes(module, cloud, readings, list(edit.fields))
     elif isinstance(edit, InventoryDeletion):
-        select.require_resource_classes(client, readings, edit.classes)
+        batch.require_resource_classes(client, readings, edit.classes)
     plan = make_plan(edit, readings, selection)
-    if not holds_inventories:
-        return guard_managed(plan, drop_managed=True)
-    plan = service.judge_capacity(
-        client,
-        plan,
-        readings,
-        aggregates=selection.aggregates,
-        allow_overcommitted=params["allow_overcommitted"],
-        concurrency=params["concurrency"],
-    )
-    return service.guard_devices(client, plan, concurrency=params["concurrency"])
+    policy = Policy.for_operator(allow_overcommitted=params["allow_overcommitted"], drop_managed=True)
+    return guard(client, plan, policy, readings, concurrency=params["concurrency"])
 
 
 def require_traits(module: AnsibleModule, cloud: Cloud, edit: TraitEdit) -> None:
@@ -336,15 +338,15 @@ def execute(module: AnsibleModule, cloud: Cloud, plan: Plan) -> tuple[Report, st
     """Carry the plan out as a run; return the report and the ID of the run."""
     params, client = module.params, cloud.client
     directory = params["journal_directory"]
-    job = service.Job(plan, str(plan.selection))
-    pace = service.Pace(
+    job = batch.Job(plan, str(plan.selection))
+    pace = batch.Pace(
         concurrency=params["concurrency"],
         rate=params["throttle"] or 0.0,
         max_failures=params["max_failures"],
         canary=params["canary"],
     )
-    recorder = service.start(client, job, pathlib.Path(directory) if directory else None, pace)
-    return service.carry_out(client, job, recorder, pace).report, recorder.id
+    recorder = batch.Runs(pathlib.Path(directory) if directory else None).start(client, job, pace)
+    return batch.carry_out(client, job, recorder, pace), recorder.id
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
@@ -358,7 +360,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "failed": len(failed),
         "skipped": 0,
     }
-    return collect(bool(plan.changes), plan.summary, counts, [*rows, *failed])
+    return collect(bool(plan.changes), sum_up(plan).line, counts, [*rows, *failed])
 
 
 def describe_report(report: Report) -> dict[str, Any]:
@@ -368,7 +370,7 @@ def describe_report(report: Report) -> dict[str, Any]:
         describe_outcome(outcome) for outcome in report.outcomes if outcome.result is not Result.UNCHANGED
     ]
     numbers = {str(result): counts[result] for result in Result}
-    return collect(not report.is_untouched, report.summary, numbers, rows)
+    return collect(not report.is_untouched, sum_up(report).line, numbers, rows)
 
 
 def collect(

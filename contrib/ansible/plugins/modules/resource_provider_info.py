@@ -41,7 +41,6 @@ EXAMPLES = r"""
     select:
       aggregate: rack-1
       required: [CUSTOM_SSD]
-      root_only: true
 """
 
 RETURN = r"""
@@ -78,7 +77,7 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 )
 
 with importing():
-    from osc_placement.batch.selection import Selection
+    from osc_placement.batch import Selection
 
 
 OPTIONS = {"name": {"type": "str"}, "select": SELECT}

@@ -128,7 +128,7 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 )
 
 with importing():
-    from osc_placement.batch.plan import count_removed
+    from osc_placement.report.summary import count_removed
     from osc_placement.state.document import Document, parse_document
     from osc_placement.state.selection import Selection
     from osc_placement.state.text import parse_text

@@ -85,7 +85,7 @@ def survey(source, *providers, glance=None, comparison=None, options=None, gap="
         open_glance=lambda: glance,
         read_scheduler_options=lambda: (options, gap),
     )
-    return (comparison or Flavors(most_unused=100)).survey(context)
+    return (comparison or Flavors(most_unused=100)).assess(context)
 
 
 def found_in(result):

@@ -1,0 +1,775 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands on runs that both command lines share: options, lists, headers, choosing and deleting.
+
+These commands are ``openstack resource provider batch run`` and ``placement-migrate run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TextIO
+
+from osc_placement.batch import (
+    EXIT_DONE,
+    EXIT_PARTIAL,
+    IN_PART,
+    PARTLY_DONE,
+    ChangedSince,
+    DropsManaged,
+    Gone,
+    Header,
+    JournalError,
+    Journals,
+    Overcommitted,
+    Pace,
+    Report,
+    Result,
+    Run,
+    Summary,
+    UndoEdit,
+    Undone,
+    UnknownRun,
+    advise_to_undo,
+    find_undone,
+)
+from osc_placement.errors import UsageError
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import (
+    CUT,
+    align,
+    count_things,
+    cut,
+    cut_middle,
+    describe_hidden,
+    list_names,
+    wrap_fact,
+)
+from osc_placement.terminal.screen import tell
+from osc_placement.terminal.values import NONE, OtherName, read_number, read_positive
+
+LIST_COLUMNS: Final = (
+    *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
+    *("started", "undone_by"),
+)
+#: some thousand years, as there is no date before the year 1
+_MOST_DAYS: Final = 500_000
+#: the headings of columns that a narrow list may lack
+_ID: Final = "id"
+_STARTED: Final = "started (UTC)"
+_APPLIED: Final = "applied"
+_NOT_DONE: Final = "not done"
+_CLOUD: Final = "cloud"
+#: the width from which on a list of all clouds has all columns
+_WIDE: Final = 120
+#: characters of what a run did, of the ID of an undone run, and of a cloud, that are shown at least
+_LEAST_WHAT: Final = 12
+_LEAST_ID: Final = 6
+_LEAST_CLOUD: Final = 24
+#: runs that a warning names
+_MOST_UNLISTED: Final = 3
+#: what comes before the ID of an undone run
+_UNDO_OF: Final = "undo of "
+#: characters of the ID of an undone run that end with its random part, whole
+_SHORT_ID: Final = 14
+
+#: a word of a title that begins with the name of a class or trait, and a field behind one
+_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
+_FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
+#: the options with which changes are made that were refused, by the codes of the errors
+_OVERRIDES: Final = {
+    Overcommitted.error_code: "--allow-overcommitted",
+    DropsManaged.error_code: "--yes-drop-managed",
+}
+NO_FAILURES: Final = "No change failed, was refused, or was done in part."
+
+Complain = Callable[[JournalError], None]
+
+
+# options
+
+
+def add_list_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a list of runs."""
+    parser.add_argument(
+        "--all-clouds",
+        action="store_true",
+        help="List the runs for all clouds, with their addresses; no cloud is asked for anything",
+    )
+    parser.add_argument(
+        "--last",
+        metavar="<number>",
+        type=read_positive,
+        help="List this many runs only, those that were started last",
+    )
+    parser.add_argument("--limit", action=OtherName, name="--last")
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="Show all that is known of each run on a terminal too, a line for each fact",
+    )
+
+
+def add_failed_only_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--failed-only``; `NO_FAILURES` is said in place of no rows."""
+    parser.add_argument(
+        "--failed-only", action="store_true", help="Show only what failed, was refused, or was done in part"
+    )
+
+
+def add_choice(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the ID of a run, and ``--last`` in place of it."""
+    parser.add_argument("run", metavar="<run>", nargs="?", help=help)
+    parser.add_argument(
+        "--last",
+        action="store_true",
+        help="In place of an ID: the run that was started last for this cloud, whatever it did, an undo "
+        "too; its ID is printed",
+    )
+
+
+def add_force_option(parser: argparse.ArgumentParser) -> None:
+    """Add the ``--force`` of an undo."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="Undo even where what the run set was changed since; what was set since stays",
+    )
+
+
+def add_delete_options(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the IDs of runs to delete, and ``--last`` and ``--older-than`` in place of them."""
+    parser.add_argument("run", metavar="<run>", nargs="*", help=help)
+    parser.add_argument(
+        "--last",
+        action="store_true",
+        help="In place of IDs: the run that was started last for this cloud; its ID is printed",
+    )
+    parser.add_argument(
+        "--older-than",
+        metavar="<days>",
+        type=read_number,
+        help="Delete the runs for this cloud that were started more than this many days ago, 0 for all",
+    )
+
+
+def check_choice(options: argparse.Namespace) -> None:
+    """Raise UsageError unless one run is named, in one way."""
+    if bool(options.run) == options.last:
+        raise UsageError("Give either the ID of a run or --last")
+
+
+def check_deletion(options: argparse.Namespace) -> None:
+    """Raise UsageError unless it is said in one way which runs to delete."""
+    if sum((bool(options.run), options.last, options.older_than is not None)) != 1:
+        raise UsageError("Give either IDs of runs, --last or --older-than")
+
+
+# lists
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """Runs, the oldest first.
+
+    :ivar undone: what is undone of runs, by the ID of the run
+    """
+
+    runs: Sequence[Summary]
+    undone: Mapping[str, Undone]
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the values of `LIST_COLUMNS` for each run."""
+        return [
+            (
+                run.header.id,
+                _state_of(run, self.undone),
+                run.header.edit.title,
+                run.header.selection,
+                run.changes,
+                run.applied,
+                run.failed,
+                run.header.server,
+                run.header.started,
+                undone.by if (undone := self.undone.get(run.header.id)) else "",
+            )
+            for run in self.runs
+        ]
+
+    def draw(self, width: int, *, with_clouds: bool) -> list[str]:
+        """Return lines with whole IDs; those of undone runs lose their middle before a column is left out.
+
+        A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
+        is left out wherever what a run did would be cut otherwise, and then how many changes failed or were
+        refused. A cloud has the address without ``http://``, and the last line has it if there is one only.
+        """
+        if not self.runs:
+            return []
+        headers = [run.header for run in self.runs]
+        names = list(map(_name_edit, headers))
+        clouds = {header.server for header in headers} if with_clouds else set()
+        is_cramped = len(clouds) > 1 and width < _WIDE
+        columns = self._make_columns(max(_LEAST_CLOUD, width // 4))
+        # what failed is the rest of what was applied, where nothing is pending
+        is_rest = all(run.failed in (0, run.changes - run.applied) for run in self.runs)
+        if is_rest and not (is_cramped and any(run.failed for run in self.runs)):
+            del columns[_NOT_DONE]
+        if len(clouds) < 2:
+            del columns[_CLOUD]
+        hidden = [name for name in (_APPLIED, _NOT_DONE) if is_cramped and name in columns]
+        for name in hidden:
+            del columns[name]
+        if is_cramped or _measure(columns, names) > width:
+            del columns[_STARTED]
+            columns = {"id (time in UTC)": columns.pop(_ID), **columns}
+            shortened = [_name_edit(header, _SHORT_ID) for header in headers]
+            if _NOT_DONE in columns and _measure(columns, shortened) > width:
+                del columns[_NOT_DONE]
+                hidden = [_NOT_DONE]
+        # whole names of runs are worth more than how many changes were made in part, which the state tells of
+        undos = [name for header, name in zip(headers, names, strict=True) if header.undoes] or [""]
+        has_parts = _APPLIED in columns and any(run.partial for run in self.runs)
+        is_stripped = has_parts and _measure(columns, undos) > width
+        if is_stripped:
+            columns[_APPLIED] = [text.partition(" ")[0] for text in columns[_APPLIED]]
+        free = width - _measure(columns)
+        whats = [_describe_edit(header, free) for header in headers]
+        rows = ([name, *cells] for name, cells in {**columns, "what": whats}.items())
+        lines = align(list(zip(*rows, strict=True)), width)
+        if hidden:
+            lines.append(describe_hidden(hidden))
+        elif is_stripped:
+            lines.append("(applied: in whole or in part; --long shows each run whole)")
+        elif any(
+            what not in (printable(name), printable(header.edit.title))
+            for what, name, header in zip(whats, names, headers, strict=True)
+        ):
+            lines.append("(--long shows each run whole)")
+        return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
+
+    def _make_columns(self, most: int) -> dict[str, list[str]]:
+        """Return the cells of all columns but what the runs did, by the headings.
+
+        :param most: characters of the address of a cloud
+        """
+        times = [_parse_time(run.header.started) for run in self.runs]
+        return {
+            _ID: [run.header.id for run in self.runs],
+            _STARTED: [f"{started:%b %d %H:%M}" if started else "" for started in times],
+            "state": [_state_of(run, self.undone) for run in self.runs],
+            # what a run that is done has not applied needed no change
+            _APPLIED: [
+                f"{run.applied:,}"
+                + (f"/{run.changes:,}" if run.failed or run.state != "done" else "")
+                + (f" ({run.partial:,} {IN_PART})" if run.partial else "")
+                for run in self.runs
+            ],
+            _NOT_DONE: [f"{run.failed:,}" for run in self.runs],
+            _CLOUD: [cut(printable(run.header.server.partition("://")[2]), most) for run in self.runs],
+        }
+
+    def describe(self, width: int) -> list[str]:
+        """Return all that is known of each run: a line for each fact, and an empty line between runs."""
+        lines: list[str] = []
+        for run in self.runs:
+            undone = self.undone.get(run.header.id)
+            facts = _list_facts(
+                run.header,
+                # a change of which it is not known whether it was made counts in `describe_run` alone
+                run.state if undone is None else _join_states(run.state, undone, run.applied),
+                [
+                    f"{run.applied:,} of {run.changes:,} applied",
+                    *([f"{run.partial:,} of them {IN_PART}"] if run.partial else []),
+                    *([f"{run.failed:,} failed or refused"] if run.failed else []),
+                ],
+                ended=run.ended,
+            )
+            lines += [*([""] if lines else []), *(part for fact in facts for part in wrap_fact(fact, width))]
+        return lines
+
+
+def _measure(columns: Mapping[str, Sequence[str]], last: Sequence[str] = ("",)) -> int:
+    """Return the width of columns by their headings, two blanks behind each, and of a last column."""
+    widths = (max(map(len, (name, *cells))) + 2 for name, cells in columns.items())
+    return sum(widths) + max(len(printable(text)) for text in last)
+
+
+def _describe_edit(header: Header, width: int) -> str:
+    """Return what a run did, shortened if that is too long.
+
+    Of an undo it is the run that is undone, and what that did if it fits.
+    """
+    title = printable(header.edit.title)
+    if not header.undoes or len(title) <= width:
+        return shorten_title(title, max(_LEAST_WHAT, width))
+    return _name_edit(header, max(_LEAST_ID, width - len(_UNDO_OF)))
+
+
+def _name_edit(header: Header, most: int | None = None) -> str:
+    """Return what a run did; of an undo, which run it undoes, with so many characters of its ID."""
+    if not header.undoes:
+        return header.edit.title
+    return _UNDO_OF + (header.undoes if most is None else cut_middle(header.undoes, most))
+
+
+def shorten_title(title: str, width: int) -> str:
+    """Return the title of an edit for a width, if possible without cutting the name of a class or trait.
+
+    It loses its last words; or all of the command but the verb; or the name of a field too; or other words
+    than the last. One without such names, as with the path of a file, loses its middle, and so does one that
+    is still too long.
+    """
+    if len(title) <= width:
+        return title
+    words = title.split(" ")
+    first = next((number for number, word in enumerate(words) if _NAME.match(word)), len(words))
+    head, named = words[:first], words[first:]
+    whole = [[*named[:number], CUT] for number in range(len(named) - 1, 0, -1)]
+    others = [[CUT, *named[number:]] for number in range(1, len(named))]
+    if named:
+        others.insert(0, [_FIELD.sub(CUT, named[0]), *([CUT] if named[1:] else [])])
+    verb = head[-1:]
+    tries = ((head, whole), (verb, [named, *whole] if named else []), (head, others), (verb, others))
+    texts = (" ".join((*begin, *choice)) for begin, choices in tries for choice in choices)
+    return next((text for text in texts if len(text) <= width), cut_middle(title, width))
+
+
+def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:
+    """Read the runs for a server, or for all servers if it is None; ``last`` is their greatest number."""
+    runs = []
+    for run in Journals().read_summaries(server=server):
+        if isinstance(run, JournalError):
+            complain(run)
+        else:
+            runs.append(run)
+    return RunList(runs[-last:] if last else runs, find_undone(runs))
+
+
+# one run
+
+
+def describe_run(run: Run) -> list[str]:
+    """Return the lines that say what a run is about, with its state, its undos and its counts."""
+    header = run.header
+    counts = Counter(run.word_of(change) or "without a result" for change in run.intents.values())
+    counts.pop(Result.APPLIED, 0)
+    numbers = [f"{run.applied:,} of {len(run.intents):,} applied"]
+    numbers += [f"{partial:,} of them {IN_PART}"] if (partial := counts.pop(IN_PART, 0)) else []
+    numbers += [f"{number:,} {result}" for result, number in sorted(counts.items())]
+    return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
+
+
+def advise_next(run: Run, command: str) -> list[str]:
+    """Return a line with the command that makes what is left of a run.
+
+    Of an undo that left something, it is the one that says how this is undone, after which other runs.
+
+    :param command: the words before the verb of a command on runs
+    """
+    target = run.header.undoes
+    if (lines := advise_to_resume(run, command)) or not target or run.state != PARTLY_DONE:
+        return lines
+    try:
+        # these have the undos of this undo too
+        undone = find_undone([Journals().read_summary(target), *Journals().read_undos(target)])
+    except JournalError:
+        return []
+    if run.header.id in undone or (target in undone and undone[target].is_whole):
+        return []
+    return [f"To see how the rest of run {target} is undone: {command} undo {target} --dry-run"]
+
+
+def advise_to_resume(run: Run, command: str) -> list[str]:
+    """Return a line with the command that makes what is left of a run, which may need an option, if any does.
+
+    None is advised for a run that was undone, of which the rest is not wanted either.
+
+    :param command: the words before the verb of a command on runs
+    """
+    options = sorted({_OVERRIDES[each.code] for each in run.endings.values() if each.code in _OVERRIDES})
+    if run.is_running or not (options or run.state == "unfinished"):
+        return []
+    # PERF: the journals of undos are read only where something could be advised
+    undone = find_undone([run, *Journals().read_undos(run.header.id)]).get(run.header.id)
+    if undone and undone.is_whole:
+        return []
+    resume = f"{command} resume {run.header.id}"
+    if options:
+        return [f"To make the refused changes all the same: {resume} {' '.join(options)}"]
+    return [f"To make the changes that are left: {resume}"]
+
+
+def _list_facts(header: Header, state: str, numbers: Sequence[str], *, ended: str = "") -> list[str]:
+    """Return a line for each fact about a run."""
+    facts = {
+        "run": header.id,
+        "command": header.edit.title,
+        "selection": "all" if header.selects and header.selects.everything else header.selection,
+        "cloud": header.server,
+        "undoes": header.undoes or "",
+        "started": header.started,
+        "ended": ended,
+        "state": state,
+        "changes": ", ".join(numbers),
+    }
+    return [f"{name + ':':10} {printable(value)}" for name, value in facts.items() if value]
+
+
+def _describe_state(run: Run) -> str:
+    """Return the state of a run, and the undo that counts: what is undone of it, else the last attempt."""
+    undos = Journals().read_undos(run.header.id)
+    undone = find_undone([run, *undos])
+    if found := undone.get(run.header.id):
+        return _join_states(run.state, found, sum(map(run.may_be_written, run.intents.values())))
+    tried = [undo for undo in undos if undo.header.undoes == run.header.id and undo.header.id not in undone]
+    return f"{run.state}; undo {tried[-1].state}: run {tried[-1].header.id}" if tried else run.state
+
+
+def _join_states(state: str, undone: Undone, most: int) -> str:
+    """Return the state of a run of which something is undone, and how much, if that is not all.
+
+    :param most: number of its changes that can be undone
+    """
+    if undone.is_whole:
+        return f"undone {undone.runs}"
+    # a change that was made and undone again counts once
+    whole = min(undone.number, most)
+    partial = min(undone.partial, most - whole)
+    parts = f" and {partial:,} {IN_PART}" if partial else ""
+    told = f"{undone.state}: {whole:,} of {most:,}{parts}, {undone.runs}"
+    return told if state == "done" else f"{state}; {told}"
+
+
+@contextlib.contextmanager
+def telling_list(command: str) -> Iterator[None]:
+    """Add to the error about an unknown run how to list the runs.
+
+    :param command: the words before the verb of a command on runs
+    """
+    try:
+        yield
+    except UnknownRun as error:
+        raise JournalError(f"{error}; to list the runs: {command} list") from error
+
+
+def read_chosen(
+    options: argparse.Namespace,
+    identify_server: Callable[[], str],
+    stream: TextIO | None,
+    command: str,
+) -> Header:
+    """Return the header of the run that is named; of the last one, print the ID on ``stream``.
+
+    :param identify_server: returns the address of placement, as journals have it
+    :param command: the words before the verb of a command on runs
+    """
+    if not options.last:
+        with telling_list(command):
+            return Journals().read_header(options.run)
+    header = Journals().find_last(identify_server())
+    tell(stream, f"Last run: {header.id}, {header.edit.title}")
+    return header
+
+
+def tell_redo(header: Header, stream: TextIO | None, change: str) -> None:
+    """Say of a run that was chosen to be undone, and is itself an undo, what its undo does.
+
+    :param change: the words before the verb of a command that writes to placement
+    """
+    if not header.undoes:
+        return
+    told = f"This run is itself an undo: undoing it makes the changes of run {header.undoes} again"
+    if Journals().read_summary(header.id).state == PARTLY_DONE:
+        told += f"; to undo what is left of that run: {change} undo {header.undoes}"
+    tell(stream, told)
+
+
+def delete_runs(
+    options: argparse.Namespace,
+    identify_server: Callable[[], str],
+    complain: Complain,
+    confirm: Callable[[str], None],
+    stdout: TextIO | None,
+    stderr: TextIO | None,
+    command: str,
+) -> int:
+    """Delete the runs that are named, or those that are old enough; return the exit status.
+
+    :param identify_server: returns the address of placement, as journals have it
+    :param confirm: asks a question, and raises an error unless the answer is yes
+    :param command: the words before the verb of a command on runs
+    """
+    errors: list[JournalError] = []
+    chosen: list[str] = []
+    deleted: set[str] = set()
+    known = _read_undoable()
+    if options.last:
+        options.run = [read_chosen(options, identify_server, stderr, command).id]
+    for named in options.run or _find_older(options.older_than or 0, identify_server(), complain):
+        try:
+            with telling_list(command):
+                chosen.append(Journals().complete_id(named))
+        except JournalError as error:
+            errors.append(error)
+    # the same run may be named twice
+    chosen = list(dict.fromkeys(chosen))
+    if chosen:
+        pending = sum(_can_be_resumed(run_id, command) for run_id in known.unfinished.intersection(chosen))
+        if warning := known.describe_unlisted(set(chosen)):
+            tell(stderr, warning)
+        is_known = known.ended.issuperset(chosen)
+        confirm(_ask_to_delete(chosen, known.count(chosen), pending, is_known=is_known))
+    for run_id in chosen:
+        try:
+            Journals().delete(run_id)
+            deleted.add(run_id)
+        except JournalError as error:
+            errors.append(error)
+    if len(errors) == 1 and not deleted:
+        raise errors[0]
+    for each in errors:
+        complain(each)
+    status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
+    lost = known.count(deleted)
+    warning = f"; {count_things(lost, 'change')} can no longer be undone" if lost else ""
+    if options.older_than is not None:
+        print(f"{count_things(len(deleted), 'run')} deleted{warning}", file=stdout)
+    elif deleted:
+        what = f"run {deleted.pop()}" if len(deleted) == 1 else count_things(len(deleted), "run")
+        tell(stderr, f"Deleted {what}{warning}")
+    return status
+
+
+def _ask_to_delete(chosen: Sequence[str], lost: int, pending: int, *, is_known: bool) -> str:
+    """Return the question before runs are deleted.
+
+    :param chosen: the IDs of the runs
+    :param lost: number of their changes that can be undone, at least if not all ``is_known``
+    :param pending: number of the runs that can be resumed
+    """
+    what = f"run {chosen[0]}" if len(chosen) == 1 else count_things(len(chosen), "run")
+    if lost:
+        left = f"{'' if is_known else 'at least '}{count_things(lost, 'change')} can still be undone"
+    else:
+        left = "nothing is left to undo" if is_known else "it is not known what was changed"
+    resume = ""
+    if pending:
+        resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
+    return f"Delete {what}, {resume}of which {left}?"
+
+
+class _Undoable(NamedTuple):
+    """What is known of all runs before some of their journals are deleted.
+
+    What a run that is running, or whose process died, changed besides is not in its journal.
+
+    :ivar runs: those that can be read
+    :ivar undone: what is undone of runs, by the ID of the run
+    :ivar counts: how many changes of each run are not undone, by its ID
+    :ivar ended: the IDs of the runs that ended
+    :ivar unfinished: the IDs of those with changes that are pending, failed or were refused
+    """
+
+    runs: Sequence[Summary]
+    undone: Mapping[str, Undone]
+    counts: Mapping[str, int]
+    ended: frozenset[str]
+    unfinished: frozenset[str]
+
+    def count(self, chosen: Iterable[str]) -> int:
+        """Return how many changes of these runs are not undone."""
+        return sum(self.counts.get(run_id, 0) for run_id in chosen)
+
+    def describe_unlisted(self, chosen: Set[str]) -> str:
+        """Return a warning of the runs that are listed as undone only while the chosen ones are there."""
+        kept = [run for run in self.runs if run.header.id not in chosen]
+        unlisted = self.undone.keys() - find_undone(kept)
+        left = sorted(unlisted.intersection(run.header.id for run in kept))
+        if not left:
+            return ""
+        runs = f"run{'' if len(left) == 1 else 's'} {list_names(left, _MOST_UNLISTED)}"
+        return f"Warning: {runs} will not be listed as undone any more"
+
+
+def _read_undoable() -> _Undoable:
+    runs = [run for run in Journals().read_summaries() if isinstance(run, Summary)]
+    undone = find_undone(runs)
+    counts = {run.header.id: run.applied for run in runs}
+    for run_id, found in undone.items():
+        # what was undone, made and undone again counts twice, and something is left all the same
+        counts[run_id] = 0 if found.is_whole else max(1, counts.get(run_id, 0) - found.number)
+    whole = {run_id for run_id, found in undone.items() if found.is_whole}
+    ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
+    unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
+    return _Undoable(runs, undone, counts, frozenset(whole | ended), unfinished)
+
+
+def _can_be_resumed(run_id: str, command: str) -> bool:
+    """Return whether a resume would make a change that is left of a run."""
+    try:
+        return bool(advise_to_resume(Journals().read(run_id), command))
+    except JournalError:
+        return False
+
+
+def _find_older(days: int, server: str, complain: Complain) -> list[str]:
+    limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=min(days, _MOST_DAYS))
+    found = []
+    for header in Journals().read_headers(server):
+        if isinstance(header, JournalError):
+            complain(header)
+        elif (started := _parse_time(header.started)) and started < limit:
+            found.append(header.id)
+    return found
+
+
+def hint_at_other_clouds() -> str:
+    """Return a sentence that says how to list runs when there are none for this cloud; empty without runs."""
+    number = len(Journals().list_ids())
+    return f"--all-clouds lists {count_things(number, 'run')} of other clouds." if number else ""
+
+
+def describe_no_runs(server: str | None) -> list[str]:
+    """Return the sentences in place of an empty list of runs; the second says how to list those of others."""
+    if server is None or not (hint := hint_at_other_clouds()):
+        return ["There are no runs."]
+    return [f"There are no runs for {server}.", hint]
+
+
+def _state_of(run: Summary, undone: Mapping[str, Undone]) -> str:
+    return undone[run.header.id].state if run.header.id in undone else run.state
+
+
+def _parse_time(text: str) -> datetime.datetime | None:
+    """Read the time of a journal; return None if it is none."""
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+    except ValueError:
+        return None
+
+
+# what follows a run
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommands:
+    """The commands that show, resume and undo a run, where these make sense.
+
+    :ivar title: the run: its ID, and what it did if that is not clear
+    :ivar commands: by what they do
+    :ivar left: what an undo left of another run, with the command that undoes it
+    """
+
+    title: str
+    commands: Mapping[str, str]
+    left: str = ""
+
+    def __str__(self) -> str:
+        """Return the run with the commands, in one line."""
+        told = (f"to {verb} it: {command}" for verb, command in self.commands.items() if verb != "show")
+        return "; ".join(filter(None, (f"Run {self.title}", *told, self.left)))
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the run, and each command in a line of its own."""
+        told = (f"{verb + ':':7} {command}" for verb, command in self.commands.items())
+        return [f"Run {self.title}", *told]
+
+
+def describe_resume(pace: Pace, started: Pace) -> str:
+    """Return in a sentence how a run is resumed that was started with another pace, or with this one.
+
+    It has what is no default, and what differs from how the run was started; it is empty if there is neither.
+    """
+    same = ", as the run was started" if pace == started else ""
+    told = {*list_pace(pace), *list_pace(pace, started)}
+    options = " ".join(option for option in _list_options(pace).values() if option in told)
+    return f"Resuming with {options}{same}" if options else ""
+
+
+def list_pace(pace: Pace, known: Pace | None = None) -> list[str]:
+    """Return the options for a rate, concurrency and limit, without those that are known."""
+    known = known or Pace()
+    return [text for name, text in _list_options(pace).items() if getattr(pace, name) != getattr(known, name)]
+
+
+def _list_options(pace: Pace) -> dict[str, str]:
+    """Return the options of a resume for a pace, by the name of the field."""
+    return {
+        "rate": f"--throttle {f'{pace.rate:g}' if pace.rate else NONE}",
+        "concurrency": f"--concurrency {pace.concurrency}",
+        "max_failures": f"--max-failures {NONE if pace.max_failures is None else pace.max_failures}",
+    }
+
+
+def name_next_commands(
+    run_id: str,
+    report: Report,
+    show: str,
+    change: str,
+    *,
+    can_be_undone: bool = False,
+    title: str = "",
+    again: Sequence[str] = (),
+    undoes: str | None = None,
+) -> NextCommands:
+    """Return the commands for a run that ended so.
+
+    :param show: the words before the verb of a command that reads the journal
+    :param change: the words before the verb of a command that writes to placement, with the access to it
+    :param can_be_undone: whether it may have made changes before that are not undone
+    :param title: what the run did, if that is not clear
+    :param again: the options that a resume has to be given again
+    :param undoes: the run that it undoes
+    """
+    numbers = report.counts
+    # what was not tried is left out by --failed-only
+    is_narrowed = not numbers[Result.SKIPPED] and (numbers[Result.FAILED] or report.partial)
+    failed = " --failed-only" if is_narrowed else ""
+    commands = {"show": f"{show} show {run_id}{failed}"}
+    if report.exit_status != EXIT_DONE and not report.is_refused:
+        commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
+    earlier = "with the changes that it made before" if report.wrote_nothing and can_be_undone else ""
+    if earlier or not report.wrote_nothing:
+        commands["undo"] = f"{change} undo {run_id}"
+    left = describe_left(report, undoes, change, has_resume="resume" in commands)
+    return NextCommands(", ".join(filter(None, (run_id, title, earlier))), commands, left)
+
+
+def describe_left(report: Report, undoes: str | None, change: str, *, has_resume: bool = False) -> str:
+    """Return what an undo left of a run, with the command that undoes more of it; empty if there is nothing.
+
+    That is the undo of a later run that set the same, else ``--force``, unless this was given or undoes
+    nothing either. Otherwise what was set since has to be undone by other means, and what was refused for
+    another reason, such as a provider in use, can be undone when that is gone. What failed is for a resume.
+
+    :param undoes: the run that was undone, if the report is of an undo
+    :param change: the words before the verb of a command that writes to placement
+    :param has_resume: whether a resume of the undo may do a part
+    """
+    if not undoes:
+        return ""
+    not_done = [each for each in report.outcomes if each.result in (Result.FAILED, Result.SKIPPED)]
+    rest = [each for each in not_done if not isinstance(each.error, Gone)]
+    changed = [each.error for each in rest if isinstance(each.error, ChangedSince)]
+    if report.is_refused:
+        refused = len(rest)
+    else:
+        refused = sum(each.refused or isinstance(each.error, ChangedSince) for each in rest)
+    if not (number := report.partial + refused):
+        return ""
+    left, edit = report.partial + len(rest), report.plan.edit
+    told = f"run {undoes} still has {count_things(left, 'change')} to undo"
+    told += f", {left - number:,} of which the resume undoes" if has_resume and left > number else ""
+    if report.plan.later:
+        return f"{told}; {advise_to_undo(report.plan.later, change, again=True)}"
+    if any(each.has_rest for each in changed) and not (isinstance(edit, UndoEdit) and edit.force):
+        return f"{told}; to undo the parts that are as the run left them: {change} undo {undoes} --force"
+    when = "what was set since is undone" if changed or report.partial else "nothing refuses it any more"
+    return f"{told}, when {when}: {change} undo {undoes}"
