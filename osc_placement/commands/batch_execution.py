@@ -48,7 +48,7 @@ from osc_placement.report.runs import NextCommands, describe_left, list_pace, na
 from osc_placement.report.summary import ask, sum_up
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.lines import capitalize
-from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt
 from osc_placement.terminal.screen import is_terminal, say, screen_of, tell, write_lines
 from osc_placement.terminal.tables import LinesColumn, draw_cells, show_cell
 
@@ -358,7 +358,7 @@ def carry_out(
         notice = _tell_control(recorder.id, control, screen_of(stream).width)
     with (
         ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
-        stop_on_interrupt(stream, progress.say, f"To see what was done: {RUN} show {recorder.id}") as stop,
+        progress.stop_on_interrupt(f"To see what was done: {RUN} show {recorder.id}") as stop,
     ):
         report = batch.carry_out(
             client,

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType, TracebackType
@@ -28,7 +28,6 @@ _SECONDS_BETWEEN_LINES: Final = 60.0
 _RECENT: Final = 5.0
 _INTERRUPTED: Final = 130
 _PAUSED: Final = "paused"
-_SHOW_CURSOR: Final = "\x1b[?25h"
 
 
 class ProgressBar:
@@ -67,8 +66,7 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._erase()
 
     def expect(self, total: int) -> None:
         """Set the number of items, if it was not known at first."""
@@ -87,7 +85,7 @@ class ProgressBar:
             if self._bar is None and now - self._started > _QUIET_SECONDS:
                 for line in self._notice:
                     self._print(printable(line))
-                self._bar = self._draw()
+                self._draw()
             if self._bar is not None:
                 told, left = self._measure(now)
                 self._bar.update(self._bar.task_ids[0], completed=self._done, rate=told, left=left)
@@ -133,19 +131,52 @@ class ProgressBar:
             for line in wrap_for(self._stream, printable(text)):
                 self._print(line)
 
+    @contextmanager
+    def stop_on_interrupt(self, farewell: str = "") -> Iterator[threading.Event]:
+        """Give an event that the first SIGINT or SIGTERM sets; the second ends the process at once.
+
+        :param farewell: the last line, on a terminal, where the process is ended at once
+        """
+        stop = threading.Event()
+
+        def handle(_number: int, _frame: FrameType | None) -> None:
+            if not stop.is_set():
+                stop.set()
+                self.say("Finishing what is under way; Ctrl-C again to leave at once.")
+                return
+            try:
+                # its thread would draw it below the farewell
+                self._erase()
+                if self._is_terminal:
+                    print(farewell, file=self._stream, flush=True)
+            finally:
+                # threads that wait for an answer cannot be ended otherwise
+                os._exit(_INTERRUPTED)
+
+        previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield stop
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
     def _print(self, text: str) -> None:
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif self._stream is not None:
             print(text, file=self._stream, flush=True)
 
-    def _draw(self) -> Progress:
+    def _erase(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _draw(self) -> None:
         """Begin to draw the bar."""
         # PERF: commands that are quick need not load it
         from rich import progress
         from rich.console import Console
 
-        bar = progress.Progress(
+        self._bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
@@ -154,9 +185,8 @@ class ProgressBar:
             console=Console(file=self._stream),
             transient=True,
         )
-        bar.add_task(self._title, total=self._total, rate="", left="")
-        bar.start()
-        return bar
+        self._bar.add_task(self._title, total=self._total, rate="", left="")
+        self._bar.start()
 
 
 @contextmanager
@@ -196,32 +226,3 @@ class WriteWatch:
         if self._is_started:
             said = f"Interrupted while the change was under way; to see whether it was done: {self._check}"
         tell(self._stream, said)
-
-
-@contextmanager
-def stop_on_interrupt(
-    stream: TextIO | None, say: Callable[[str], None], farewell: str = ""
-) -> Iterator[threading.Event]:
-    """Give an event that the first SIGINT or SIGTERM sets; the second ends the process at once.
-
-    :param say: prints a line to the stream, beside whatever else is shown there
-    :param farewell: the last line, on a terminal, where the process is ended at once
-    """
-    stop = threading.Event()
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            if is_terminal(stream):
-                # a progress bar hides the cursor
-                print(f"{_SHOW_CURSOR}\n{farewell}" if farewell else _SHOW_CURSOR, file=stream, flush=True)
-            # threads that wait for an answer cannot be ended otherwise
-            os._exit(_INTERRUPTED)
-        stop.set()
-        say("Finishing what is under way; Ctrl-C again to leave at once.")
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

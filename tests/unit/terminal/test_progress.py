@@ -5,12 +5,13 @@ import io
 import os
 import re
 import signal
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from osc_placement.terminal import progress
-from osc_placement.terminal.progress import ProgressBar, stop_on_interrupt
+from osc_placement.terminal.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -125,7 +126,7 @@ def test_ctrl_c_sets_the_event_and_says_what_happens(number):
     """The work goes on to a good end, and the operator knows; a job that is cancelled ends as well."""
     stream = io.StringIO()
     bar = ProgressBar("Changing", 4, stream)
-    with stop_on_interrupt(stream, bar.say) as stop:
+    with bar.stop_on_interrupt() as stop:
         os.kill(os.getpid(), number)
         assert stop.wait(10)
     assert stream.getvalue() == "Finishing what is under way; Ctrl-C again to leave at once.\n"
@@ -138,10 +139,25 @@ def test_interrupt_without_standard_error_prints_nothing(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_second_ctrl_c_erases_the_bar_before_it_says_farewell(at_once, monkeypatch):
+    """What is drawn after it would be the last line, and the run is not named there."""
+    monkeypatch.setattr(progress.os, "_exit", lambda status: None)
+    terminal = Terminal()
+    with ProgressBar("Changing", 4, terminal) as bar:
+        bar.advance()
+        with bar.stop_on_interrupt("See the run."):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            drawn = terminal.getvalue()
+            time.sleep(0.3)
+            assert terminal.getvalue() == drawn
+    assert drawn.splitlines()[-1].endswith("See the run.")
+
+
 def test_handlers_of_signals_are_restored():
     """The signal is ours for as long as the work takes."""
     before = signal.getsignal(signal.SIGTERM)
-    with stop_on_interrupt(io.StringIO(), print):
+    with ProgressBar("Changing", 4, io.StringIO()).stop_on_interrupt():
         pass
     assert signal.getsignal(signal.SIGTERM) == before
     with pytest.raises(KeyboardInterrupt):
