@@ -195,9 +195,9 @@ class Policy:
     keeps_managed: bool = False
 
     @classmethod
-    def for_operator(cls, *, allow_overcommitted: bool = False, drop_managed: bool = False) -> Policy:
-        """Return the policy of commands, which take away only what their options allow."""
-        return cls("exceed" if allow_overcommitted else "keep", not drop_managed)
+    def for_operator(cls, *, force: bool = False) -> Policy:
+        """Return the policy of commands, which take away only what ``--force`` allows."""
+        return cls("exceed") if force else cls("keep", keeps_managed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import pathlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
@@ -89,14 +88,12 @@ class Pace:
 
     :ivar rate: changes a second; 0 is as fast as possible
     :ivar canary: number of changes that are made and read back before the others
-    :ivar control: path of the control file; None is the one beside the journal
     """
 
     concurrency: int = CONCURRENCY
     rate: float = 0.0
     max_failures: int | None = None
     canary: int = 0
-    control: pathlib.Path | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pace:
@@ -214,8 +211,7 @@ class Runs(Journals):
         read: ReadStates | None = None,
         *,
         dry_run: bool = False,
-        allow_overcommitted: bool = False,
-        drop_managed: bool = False,
+        force: bool = False,
         concurrency: int = CONCURRENCY,
         command: str = RUN,
     ) -> Job:
@@ -224,8 +220,7 @@ class Runs(Journals):
         A warning says if the run was undone, and how to make these changes again. Pending changes are judged
         again by the policy of the run: by what is allocated now, and what nova-compute has reported since.
 
-        :param allow_overcommitted: let changes exceed the capacity that the policy of the run keeps
-        :param drop_managed: let them drop traits that it keeps
+        :param force: let changes exceed the capacity and drop the traits that the policy of the run keeps
         :param command: the words before the verb of a command on runs, for the advice in a warning
         """
         recorder: Journal | None = None
@@ -248,9 +243,8 @@ class Runs(Journals):
                 plan = _warn_of_resume(job.plan, run, undone, command)
                 return replace(job, plan=plan, resumed=recorder, can_be_undone=can_be_undone)
             policy = run.header.policy
-            if allow_overcommitted and policy.capacity == "keep":
-                policy = replace(policy, capacity="exceed")
-            policy = replace(policy, keeps_managed=policy.keeps_managed and not drop_managed)
+            if force and policy.capacity == "keep":
+                policy = Policy.for_operator(force=True)
             plan = plan_resume(run, read or _reader(client, concurrency), command)
             plan = guard(client, plan, policy, planned=run.pending, concurrency=concurrency)
             plan = _warn_of_resume(plan, run, undone, command)
@@ -416,7 +410,7 @@ def carry_out(
         else:
             gate = Gate(
                 rate=pace.rate,
-                control=pace.control or recorder.control,
+                control=recorder.control,
                 max_failures=pace.max_failures,
                 on_event=on_event,
                 on_pause=on_pause,

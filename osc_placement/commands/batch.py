@@ -30,9 +30,8 @@ from osc_placement.batch import (
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (
-    add_drop_managed,
     add_execution,
-    add_overcommit,
+    add_force,
     add_selectors,
     read_policy,
     read_selection,
@@ -47,8 +46,8 @@ from osc_placement.terminal.progress import ProgressBar
 class BatchCommand(PlanCommand):
     """The base of commands that plan a change of all selected resource providers and carry it out."""
 
-    #: whether the change may leave a provider with less than is allocated from it
-    can_overcommit: ClassVar[bool] = True
+    #: what --force does; empty for a change that takes nothing away that is kept without it
+    forced: ClassVar[str] = "Change resource providers even if less capacity is left than is allocated"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -62,10 +61,8 @@ class BatchCommand(PlanCommand):
             help="Write nothing to the server; save the plan in this file for: openstack resource "
             "provider batch apply. No file is overwritten.",
         )
-        if self.can_overcommit:
-            add_overcommit(
-                parser, "Change resource providers even if less capacity is left than is allocated"
-            )
+        if self.forced:
+            add_force(parser, self.forced)
         return parser
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -173,7 +170,7 @@ class BatchTrait(BatchCommand):
     """The base of commands that change the traits of all selected resource providers."""
 
     minimum = microversion.TRAITS
-    can_overcommit = False
+    forced = ""
     verb: Verb
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -205,26 +202,21 @@ class SetTrait(BatchTrait):
     """Replace the traits of all selected resource providers; traits that are not named are removed.
 
     If these are traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*), nothing is changed without
-    ``--yes-drop-managed``. ``batch trait add`` and ``remove`` keep what is not named.
+    ``--force``. ``batch trait add`` and ``remove`` keep what is not named.
     """
 
     example = "resource provider batch trait set CUSTOM_GOLD --aggregate rack1 --dry-run"
     verb = "set"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_drop_managed(
-            parser,
-            "Remove also traits that nova-compute reports: OWNER_NOVA, COMPUTE_* and HW_*; a plan that "
-            "--plan-out saves has this option",
-        )
-        return parser
+    forced = (
+        "Remove also traits that nova-compute reports: OWNER_NOVA, COMPUTE_* and HW_*; a plan that "
+        "--plan-out saves has this option"
+    )
 
 
 class BatchAggregate(BatchCommand):
     """The base of commands that change the aggregates of all selected resource providers."""
 
-    can_overcommit = False
+    forced = ""
     verb: Verb
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -346,7 +338,7 @@ class ReleaseDevice(BatchCommand):
 
     example = "resource provider batch device release compute-1_0000:41:00.0 --dry-run"
     minimum = microversion.TRAITS
-    can_overcommit = False
+    forced = ""
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

@@ -12,7 +12,7 @@ from typing import Final
 from osc_placement import batch
 from osc_placement.batch import Job
 from osc_placement.commands.batch_execution import APPLY_PLAN, PlanCommand
-from osc_placement.commands.batch_options import add_execution, add_overcommit, read_policy
+from osc_placement.commands.batch_options import add_execution, add_force, read_policy
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.lines import capitalize, count_providers
 from osc_placement.terminal.screen import tell
@@ -34,7 +34,7 @@ class PlanOutdated(PlacementError):
         }
         *first, last = [step for step, those in steps.items() if those]
         told = f"{', '.join(first)} and {last}" if first else last
-        told += "; with --allow-overcommitted, what has more allocated is changed too" if full else ""
+        told += "; with --force, what has more allocated is changed too" if full else ""
         super().__init__(f"Nothing was changed: {describe_moves(moves)}; --replan {told}")
 
 
@@ -108,9 +108,10 @@ class ApplyPlanFile(PlanCommand):
             help="Plan resource providers again that changed since the plan was made, and change the others "
             "as planned",
         )
-        add_overcommit(
+        add_force(
             parser,
-            "Change resource providers even if less capacity is left than is allocated by now",
+            "Change resource providers even if less capacity is left than is allocated by now, and remove "
+            "traits that nova-compute reports",
         )
         add_execution(parser)
         return parser

@@ -60,7 +60,7 @@ APPLY_PLAN: Final = "openstack resource provider batch apply"
 FLAT_FORMATS: Final = ("value", "csv")
 _EXIT_CHANGES: Final = 2
 #: the options that decide what a plan changes, which a hint at a dry run repeats
-_AGAIN: Final = ("replan", "allow_overcommitted", "yes_drop_managed", "force")
+_AGAIN: Final = ("replan", "force")
 
 
 class TextLister(base.Lister):
@@ -279,7 +279,6 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             rate=parsed_args.throttle,
             max_failures=parsed_args.max_failures,
             canary=parsed_args.canary,
-            control=pathlib.Path(parsed_args.control) if parsed_args.control else None,
         )
         report, self._commands = carry_out(
             self.client,
@@ -311,7 +310,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
 
 def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
     """Raise UsageError if an option is given that controls the pace of single changes."""
-    options = ("canary", "control", "max_failures", "throttle")
+    options = ("canary", "max_failures", "throttle")
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
     if given:
         raise UsageError(f"{' and '.join(given)} cannot be used with {whom}")
@@ -354,8 +353,7 @@ def carry_out(
     recorder = batch.Runs().start(client, job, pace=pace if keeps_pace else None)
     notice: Sequence[str] = ()
     if is_told and stream is not None:
-        control = pace.control if pace and pace.control else recorder.control
-        notice = _tell_control(recorder.id, control, screen_of(stream).width)
+        notice = _tell_control(recorder.id, recorder.control, screen_of(stream).width)
     with (
         ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
         progress.stop_on_interrupt(f"To see what was done: {RUN} show {recorder.id}") as stop,

@@ -173,13 +173,6 @@ def read_names(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _read_control(text: str) -> str:
-    """Read the path of a control file, as ``type=`` of an option; the file may be made during the run."""
-    if not pathlib.Path(base.read_text(text)).parent.is_dir():
-        raise argparse.ArgumentTypeError(f"must be in a directory that exists, unlike {text!r}")
-    return text
-
-
 def add_execution(parser: argparse.ArgumentParser, *, is_resume: bool = False) -> None:
     """Add the options for the execution of a plan; a resume takes the defaults of some from its run."""
     group = parser.add_argument_group("execution")
@@ -231,32 +224,17 @@ def add_execution(parser: argparse.ArgumentParser, *, is_resume: bool = False) -
     )
     group.add_argument("--rate", action=OtherName, name="--throttle")
     group.add_argument(
-        "--control",
-        type=_read_control,
-        metavar="<file>",
-        help="Control file that is read during the run, with a line such as 'rate 5', 'rate none', "
-        "'pause', 'go' or 'stop' (default: beside the journal of the run)",
-    )
-    group.add_argument(
         "--detailed-exitcode",
         action="store_true",
         help="Exit with 0 if there was nothing to do, and with 2 if something changed or would change",
     )
 
 
-def add_drop_managed(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the option that lets providers lose traits that nova-compute reports."""
-    parser.add_argument("--yes-drop-managed", action="store_true", help=help)
+def add_force(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the option that lets a plan take away what it would keep, see `read_policy`."""
+    parser.add_argument("--force", action="store_true", help=help)
 
 
 def read_policy(parsed_args: argparse.Namespace) -> Policy:
     """Return what the options of a command allow a plan to take away."""
-    return Policy.for_operator(
-        allow_overcommitted=getattr(parsed_args, "allow_overcommitted", False),
-        drop_managed=getattr(parsed_args, "yes_drop_managed", False),
-    )
-
-
-def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the option that lets a provider have less than is allocated from it."""
-    parser.add_argument("--allow-overcommitted", action="store_true", help=help)
+    return Policy.for_operator(force=getattr(parsed_args, "force", False))

@@ -23,7 +23,7 @@ from osc_placement.commands.batch_execution import (
     StateColumn,
     TextLister,
 )
-from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
+from osc_placement.commands.batch_options import add_execution, add_force
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.report.changes import SEE_CHANGES, rows_of_run
@@ -188,15 +188,11 @@ class ResumeRun(_RunCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_execution(parser, is_resume=True)
-        add_overcommit(
+        add_force(
             parser,
-            "Change resource providers even if less capacity is left than is allocated now; a run "
-            "that was started with this option needs it no more",
-        )
-        add_drop_managed(
-            parser,
-            "Remove traits that nova-compute has reported since the run was planned, if the run replaces "
-            "traits; a run that was started with this option needs it no more",
+            "Change resource providers even if less capacity is left than is allocated now, and remove "
+            "traits that nova-compute has reported since, if the run replaces traits; a run that was started "
+            "with this option needs it no more",
         )
         return parser
 
@@ -224,8 +220,7 @@ class ResumeRun(_RunCommand):
             parsed_args.run,
             self.read_again(parsed_args),
             dry_run=self.is_harmless(parsed_args),
-            allow_overcommitted=parsed_args.allow_overcommitted,
-            drop_managed=parsed_args.yes_drop_managed,
+            force=parsed_args.force,
             concurrency=parsed_args.concurrency,
         )
         if job.plan.changes and parsed_args.pace_told:

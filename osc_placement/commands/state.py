@@ -16,8 +16,7 @@ from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
 from osc_placement.commands.batch_options import (
     add_aggregate_option,
-    add_drop_managed,
-    add_overcommit,
+    add_force,
     read_policy,
 )
 from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
@@ -168,11 +167,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             help="Do not ask for confirmation; without a terminal, --prune needs it, and a file that leaves "
             "out inventories, traits, aggregates or allocations of what it names",
         )
-        add_overcommit(parser, "Change resource providers even if less capacity is left than is allocated")
-        add_drop_managed(
+        add_force(
             parser,
-            "Remove also traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*) and the file "
-            "does not name; without this option nothing is changed if there are any",
+            "Change resource providers even if less capacity is left than is allocated, and remove traits "
+            "that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*) and the file does not name; without "
+            "this option nothing is changed if there are any such traits",
         )
         self.add_selectors(parser)
         add_concurrency_option(parser)

@@ -13,7 +13,6 @@ from osc_placement.api.names import require_traits
 from osc_placement.api.retry import retry
 from osc_placement.batch import find_managed
 from osc_placement.commands import base
-from osc_placement.commands.batch_options import add_drop_managed
 from osc_placement.errors import BadRequest, PlacementError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.screen import tell
@@ -97,10 +96,11 @@ class _DropTraits(ConfirmedCommand, base.ProviderCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_drop_managed(
-            parser,
-            "Remove traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*) without a warning, and on "
-            "a terminal without confirmation",
+        parser.add_argument(
+            "--yes",
+            action="store_true",
+            help="Remove traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*) without a warning, "
+            "and on a terminal without confirmation",
         )
         return parser
 
@@ -109,7 +109,7 @@ class _DropTraits(ConfirmedCommand, base.ProviderCommand):
 
         Where traits may be written and not read, the write goes on as without this question.
         """
-        if parsed_args.yes_drop_managed:
+        if parsed_args.yes:
             return
         try:
             current = self.client.list_provider_traits(uuid)["traits"]

@@ -81,11 +81,8 @@ _SHORT_ID: Final = 14
 #: a word of a title that begins with the name of a class or trait, and a field behind one
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
-#: the options with which changes are made that were refused, by the codes of the errors
-_OVERRIDES: Final = {
-    Overcommitted.error_code: "--allow-overcommitted",
-    DropsManaged.error_code: "--yes-drop-managed",
-}
+#: the codes of the errors of changes that were refused, and that --force makes
+_FORCED: Final = {Overcommitted.error_code, DropsManaged.error_code}
 NO_FAILURES: Final = "No change failed, was refused, or was done in part."
 
 Complain = Callable[[JournalError], None]
@@ -392,16 +389,16 @@ def advise_to_resume(run: Run, command: str) -> list[str]:
 
     :param command: the words before the verb of a command on runs
     """
-    options = sorted({_OVERRIDES[each.code] for each in run.endings.values() if each.code in _OVERRIDES})
-    if run.is_running or not (options or run.state == "unfinished"):
+    is_refused = any(each.code in _FORCED for each in run.endings.values())
+    if run.is_running or not (is_refused or run.state == "unfinished"):
         return []
     # PERF: the journals of undos are read only where something could be advised
     undone = find_undone([run, *Journals().read_undos(run.header.id)]).get(run.header.id)
     if undone and undone.is_whole:
         return []
     resume = f"{command} resume {run.header.id}"
-    if options:
-        return [f"To make the refused changes all the same: {resume} {' '.join(options)}"]
+    if is_refused:
+        return [f"To make the refused changes all the same: {resume} --force"]
     return [f"To make the changes that are left: {resume}"]
 
 

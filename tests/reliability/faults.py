@@ -118,7 +118,7 @@ SCENARIOS = (
     Scenario(f"{BATCH} run resume", "{run} --yes -f json", (_RATIO[0], f"{_RATIO[1]} --atomic"), broken=True),
     Scenario(f"{BATCH} run undo", "{run} --yes -f json", _RATIO),
     Scenario(f"{BATCH} run undo", "{run} --yes -f json", (_RATIO[0], f"{_RATIO[1]} --atomic")),
-    Scenario(f"{RP} apply", "-f {file} --yes-drop-managed --yes", file="more"),
+    Scenario(f"{RP} apply", "-f {file} --force --yes", file="more"),
     Scenario(f"{RP} apply", "-f {file} --prune --yes", file="less"),
 )
 

@@ -40,7 +40,7 @@ class Overcommitted(PlacementError):
         self.name = name
         self.excesses = tuple(excesses)
         told = "; ".join(str(excess) for excess in excesses)
-        super().__init__(f"{told}; --allow-overcommitted does it all the same")
+        super().__init__(f"{told}; --force does it all the same")
 
 
 class InUse(PlacementError):

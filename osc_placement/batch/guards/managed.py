@@ -49,7 +49,7 @@ class DropsManaged(PlacementError):
         self.dropped = frozenset(dropped)
         super().__init__(
             f"it would lose {list_names(sorted(dropped), _MOST_NAMES)}, which nova-compute reports; "
-            "--yes-drop-managed does it all the same"
+            "--force does it all the same"
         )
 
 
@@ -80,7 +80,7 @@ def guard_managed(plan: Plan) -> Plan:
         return replace(plan, refused={**plan.refused, **refused})
     if not (told := describe_dropped(plan.changes)):
         return plan
-    remedy = f"{told}; name those that are to stay as well, or plan again with --yes-drop-managed"
+    remedy = f"{told}; name those that are to stay as well, or give --force"
     warnings = (*plan.warnings, warn_of_dropped(told, keeps=keeps))
     return replace(plan, warnings=warnings, objection=remedy if keeps else "")
 
@@ -90,7 +90,7 @@ def warn_of_dropped(told: str, *, keeps: bool) -> str:
 
     :param keeps: whether nothing is written for that
     """
-    return f"{told}{'; without --yes-drop-managed nothing is written' if keeps else ''}"
+    return f"{told}{'; without --force nothing is written' if keeps else ''}"
 
 
 def list_counts(counts: Counter[str]) -> str:

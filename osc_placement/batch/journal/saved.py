@@ -132,14 +132,14 @@ class Found:
     ) -> Plan:
         """Return the plan of what is there now, guarded; warn of changes that are left out.
 
-        :param policy: for capacity; of traits that nova-compute reports, the saved plan has its own
+        :param policy: it keeps traits that nova-compute reports only if the saved plan does, too
         :param replan: whether it is the operator's word that one-time-use devices were cleaned since
         """
         saved = self.saved
         plan = guard(
             client,
             plan_saved(saved, self.moves, self.readings, self.left),
-            replace(policy, keeps_managed=saved.keeps_managed),
+            replace(policy, keeps_managed=policy.keeps_managed and saved.keeps_managed),
             # providers that did not move were judged when they were planned
             [move.now for move in self.moves],
             planned=() if replan else saved.steps,

@@ -2,6 +2,7 @@
 """What tests of commands share: an endpoint, the command, and a client to look behind it."""
 
 import os
+import threading
 
 import pytest
 from keystoneauth1.session import Session
@@ -9,6 +10,7 @@ from keystoneauth1.token_endpoint import Token
 
 from osc_placement.api.client import PlacementClient
 from tests.functional import forking, reference_server, servers
+from tests.functional.commands.proxy import proxy_to
 from tests.functional.commands.rack import Rack
 from tests.functional.commands.shell import OpenStack
 
@@ -58,3 +60,18 @@ def rack(client):
     made = Rack(client)
     yield made
     made.close()
+
+
+@pytest.fixture
+def writable(openstack):
+    """An event: until it is set, each write of a command fails, so that all is left of a run."""
+    passes = threading.Event()
+
+    def fail(method, _path):
+        is_failing = method in ("PUT", "POST") and not passes.is_set()
+        return (500, "text/plain", "") if is_failing else None
+
+    endpoint = openstack.endpoint
+    with proxy_to(endpoint, fail) as openstack.endpoint:
+        yield passes
+    openstack.endpoint = endpoint

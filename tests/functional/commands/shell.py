@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from tests.functional.forking import ForkedProcess
+from tests.waiting import wait_until
 
 PROGRAM = pathlib.Path(sys.executable).with_name("openstack")
 #: the line that names a run, with the commands that resume and undo it
@@ -64,6 +65,19 @@ class OpenStack:
             *chosen, *arguments, endpoint=endpoint, environment=environment, stderr=subprocess.PIPE
         )
         return finish(process, text)
+
+    def start_run(self, *command, **settings):
+        """Begin a command that starts a run; return the process and the control file of the run."""
+        runs = self.home / ".local" / "state" / "osc-placement" / "runs"
+        before = {*runs.glob("*.jsonl")}
+        process = self.start(*command, stderr=subprocess.PIPE, **settings)
+        wait_until(lambda: {*runs.glob("*.jsonl")} - before)
+        (journal,) = {*runs.glob("*.jsonl")} - before
+        return process, journal.with_suffix(".control")
+
+    def last_run(self):
+        """The run that was started last, as `batch run list` has it."""
+        return self.run("resource", "provider", "batch", "run", "list", "--all-clouds", "-f", "json").json[-1]
 
     def start(self, *arguments, endpoint=None, environment=(), **settings):
         """Begin one command."""

@@ -74,7 +74,7 @@ def apply_through(openstack, text, watcher, *, then_resume=None):
         result = openstack.run(*APPLY, "-", text=text, endpoint=endpoint)
         if then_resume:
             then_resume()
-            last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+            last = openstack.last_run()["id"]
             resume(openstack, last, endpoint=endpoint)
         return result
 
@@ -88,7 +88,7 @@ def resume(openstack, run, **options):
 def assert_applied(openstack, text):
     """Assert that the state is that of the file, and that the last run is done."""
     assert openstack.run(*APPLY, "-", text=text).out.startswith("Nothing to do: ")
-    assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "done"
+    assert openstack.last_run()["state"] == "done"
 
 
 def test_providers_are_created_in_bulk_requests(openstack, empty):

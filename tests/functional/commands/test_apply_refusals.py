@@ -64,7 +64,7 @@ def overcommit(document, cloud):
     entry(document, "r1-disk")["inventories"]["CUSTOM_DISK"]["total"] = 1
     return (
         "resource provider r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, "
-        "the capacity would be 1; --allow-overcommitted does it all the same"
+        "the capacity would be 1; --force does it all the same"
     )
 
 
@@ -208,9 +208,9 @@ def test_overcommitment_can_be_allowed_and_is_warned_of(openstack, cloud, docume
     warning = (
         "Warning: r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, the capacity would be 1\n"
     )
-    shown = openstack.run(*APPLY, "--allow-overcommitted", "--dry-run", text=text)
+    shown = openstack.run(*APPLY, "--force", "--dry-run", text=text)
     assert (shown.status, shown.err) == (0, warning)
-    done = openstack.run(*APPLY, "--allow-overcommitted", text=text)
+    done = openstack.run(*APPLY, "--force", text=text)
     assert (done.status, done.complaints) == (0, warning)
     inventories = cloud.client.list_inventories(cloud.uuids["r1-disk"])["inventories"]
     assert inventories["CUSTOM_DISK"]["total"] == 1
@@ -403,7 +403,7 @@ def test_a_resume_refuses_what_the_apply_refused(openstack, cloud, document):
         (row,) = resumed.json
         assert told.split(": ")[1] in f"{row}"
         assert (resumed.status, "1 refused" in resumed.err) == (3, True)
-    assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "partly done"
+    assert openstack.last_run()["state"] == "partly done"
     document["allocations"].pop(0)
     cloud.client.delete_allocations(cloud.consumers["r1"])
     assert openstack.run(*RUN, "resume", "--last", "--yes").status == 0

@@ -33,7 +33,7 @@ def undo(openstack):
     """A function that undoes the last run."""
 
     def undo(*options):
-        last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+        last = openstack.last_run()["id"]
         return openstack.run(*RUN, "undo", last, "--yes", *options, "-f", "json")
 
     return undo
@@ -197,7 +197,7 @@ def test_an_apply_that_failed_is_resumed(openstack, cloud):
         failed = openstack.run(*APPLY, text=edit(before), endpoint=proxied)
         assert failed.status == 3
         assert "skipped" in failed.out
-        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        run = openstack.last_run()
         assert (run["state"], run["what"]) == ("unfinished", "apply standard input")
         failing.clear()
         resumed = openstack.run(*RUN, "resume", run["id"], "--yes", "-f", "json", endpoint=proxied)
@@ -264,7 +264,7 @@ def test_a_deleted_provider_whose_name_is_taken_is_undone_and_resumed(openstack,
     with proxy_to(openstack.endpoint, interfere) as proxied:
         failed = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document), endpoint=proxied)
         failing.clear()
-        last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+        last = openstack.last_run()["id"]
         done = openstack.run(*RUN, way, last, "--yes", "-f", "json", endpoint=proxied)
     old = cloud.uuids["r2-host"]
     assert failed.status == 3

@@ -57,7 +57,7 @@ def test_trait_remove_keeps_the_other_traits(openstack, rack):
 def test_trait_set_replaces_all_traits(openstack, rack):
     """What is not named goes."""
     command = (*BATCH, "trait", "set", "COMPUTE_NODE", "HW_CPU_X86_SSE", *rack.select, "--yes")
-    result = openstack.run(*command, "--yes-drop-managed")
+    result = openstack.run(*command, "--force")
     first = f"{rack.aggregate[:8]}-host0"
     lost = f"4 resource providers, such as {first}, lose traits that nova-compute reports: HW_CPU_X86_AVX (4)"
     assert (result.status, result.err) == (0, f"Warning: {lost}\n")

@@ -169,12 +169,12 @@ def test_atomic_reports_unknown_after_a_lost_answer_that_cannot_be_read_back(
         assert "nothing was changed" not in result.err
         assert rack.ratios() == ({4.0} if done else {16.0})
         gone.clear()
-        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        run = openstack.last_run()
         assert run["state"] == "unfinished"
         resumed = openstack.run(*RUN, "resume", run["id"], "--yes", "-f", "json", endpoint=endpoint)
         results = {row["result"] for row in resumed.json}
         assert (resumed.status, results) == (0, {"unchanged" if done else "applied"})
-        assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "done"
+        assert openstack.last_run()["state"] == "done"
         assert rack.ratios() == {4.0}
         assert openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint).status == 0
     assert rack.ratios() == {16.0}
@@ -193,7 +193,7 @@ def test_atomic_run_is_resumed_in_one_transaction(openstack, rack, proxy, path):
 
     with proxy(interfere, every=True) as endpoint:
         openstack.run(*RATIO, *rack.select, endpoint=endpoint)
-        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+        run = openstack.last_run()["id"]
         failed = openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint)
         assert (failed.status, rack.ratios()) == (3, {16.0})
         assert "; it is not known whether it was done, so look before" in failed.err
@@ -245,7 +245,7 @@ def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack, p
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (3, "applied\n" * 4)
         assert "4 applied; The journal " in err
-        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        run = openstack.last_run()
         assert run["state"] == "unfinished"
         assert openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint).status == 0
     assert rack.ratios() == {16.0}
@@ -260,7 +260,7 @@ def test_atomic_run_is_refused_where_a_repetition_cannot_help(openstack, rack, p
     answer = (status, "application/json", json.dumps({"errors": [error]}))
     with proxy(lambda *_request: answer) as endpoint:
         result = openstack.run(*RATIO, *rack.select, endpoint=endpoint)
-        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        run = openstack.last_run()
     assert (result.status, run["state"], rack.ratios()) == (3, state, {16.0})
     assert ("to resume it: " in result.err) == (state == "unfinished")
     assert "to undo it: " not in result.err
@@ -270,7 +270,6 @@ def test_atomic_run_is_refused_where_a_repetition_cannot_help(openstack, rack, p
     ("options", "words"),
     [
         (("--canary", "1"), "--canary"),
-        (("--control", "file"), "--control"),
         (("--max-failures", "3", "--throttle", "5"), "--max-failures and --throttle"),
     ],
 )

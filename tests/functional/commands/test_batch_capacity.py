@@ -66,14 +66,14 @@ def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
         assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[host]["error"]
         assert "; to undo it: " in result.err
         assert "to resume it" not in result.err
-        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        run = openstack.last_run()
         assert run["state"] == "partly done"
-        resume = f"openstack resource provider batch run resume {run['id']} --allow-overcommitted"
+        resume = f"openstack resource provider batch run resume {run['id']} --force"
         told = f"To make the refused changes all the same: {resume}\n"
         assert told in openstack.run(*RUN, "show", run["id"]).out
         assert rack.inventory_of(host)["allocation_ratio"] == 16.0
         assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
-        allowed = openstack.run(*command, "--allow-overcommitted")
+        allowed = openstack.run(*command, "--force")
         assert allowed.status == 0
         assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in allowed.err
         assert rack.inventory_of(host)["allocation_ratio"] == 1.0
@@ -109,7 +109,7 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
         told = openstack.run(*BATCH, "apply", path, "--yes").err
         assert "1 resource provider has more allocated than the plan leaves; --replan leaves what" in told
         # nothing else stands in the way
-        allowed = openstack.run(*BATCH, "apply", path, "--dry-run", "--allow-overcommitted")
+        allowed = openstack.run(*BATCH, "apply", path, "--dry-run", "--force")
         assert (allowed.status, "4 resource providers to change" in allowed.out) == (0, True)
         result = openstack.run(*command)
         rows = {row["uuid"]: row for row in result.json}
@@ -117,7 +117,7 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
         assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[busy]["error"]
         assert rack.inventory_of(busy)["allocation_ratio"] == 16.0
         assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
-        assert openstack.run(*command, "--allow-overcommitted").status == 0
+        assert openstack.run(*command, "--force").status == 0
         assert rack.ratios() == {1.0}
     finally:
         rack.client.delete_allocations(consumer)
@@ -128,13 +128,13 @@ def test_saved_plan_repeats_its_warnings_when_applied(openstack, rack):
     path, (one, other, *_) = openstack.home / "over.json", rack.hosts
     consumers = [claim(rack, one, 8), claim(rack, other, 8)]
     try:
-        planned = openstack.run(*RATIO, "VCPU=1", *rack.select, "--allow-overcommitted", "--plan-out", path)
+        planned = openstack.run(*RATIO, "VCPU=1", *rack.select, "--force", "--plan-out", path)
         command = (*BATCH, "apply", path, "--dry-run")
         told = openstack.run(*command)
         assert told.err.splitlines() == planned.err.splitlines()
         assert (told.status, told.err.count(OVER)) == (0, 2)
         consumers.append(claim(rack, other, 1))
-        again = openstack.run(*command, "--replan", "--allow-overcommitted")
+        again = openstack.run(*command, "--replan", "--force")
         assert (again.err.count(OVER), again.err.count("by 2: 9 allocated, the ")) == (1, 1)
         assert openstack.run(*command, "--replan").err.count(OVER) == 1
     finally:
@@ -158,7 +158,7 @@ def test_claim_between_plan_and_write_fails_that_provider(openstack, rack, claim
 def test_option_allows_a_change_below_a_claim_made_since_planning(openstack, rack, claimer):
     """As was said on the command line."""
     with proxy_to(openstack.endpoint, claimer) as endpoint:
-        command = (*RATIO, "VCPU=1", *rack.select, "--yes", "--allow-overcommitted")
+        command = (*RATIO, "VCPU=1", *rack.select, "--yes", "--force")
         assert openstack.run(*command, endpoint=endpoint).status == 0
     assert rack.ratios() == {1.0}
 
@@ -172,15 +172,14 @@ def test_atomic_batch_fails_on_a_claim_made_since_planning(openstack, rack, clai
     assert f"nothing was changed: {name}: {OVER}" in result.err
 
 
-def test_resume_checks_capacity_against_current_allocations(openstack, rack, claimer):
+def test_resume_checks_capacity_against_current_allocations(openstack, rack, claimer, writable):
     """What was claimed while the run lay there is refused; a run that allowed it goes on so."""
-    stop = openstack.home / "stop"
-    stop.write_text("stop\n")
-    begun = (*RATIO, "VCPU=1", *rack.select, "--yes", "--control", stop)
+    begun = (*RATIO, "VCPU=1", *rack.select, "--yes")
     runs = []
-    for options in ((), ("--allow-overcommitted",)):
-        assert openstack.run(*begun, *options).status == 130
-        runs.append(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"])
+    for options in ((), ("--force",)):
+        assert openstack.run(*begun, *options).status == 3
+        runs.append(openstack.last_run()["id"])
+    writable.set()
     claimer("PUT", "")
     result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
     rows = {row["uuid"]: row for row in result.json}
@@ -196,7 +195,7 @@ def test_undo_below_what_is_used_warns_and_is_done(openstack, rack, claimer):
     openstack.run(*BATCH, "inventory", "set", "VCPU:total=16", *rack.select, "--yes")
     openstack.run(*RATIO, "VCPU=0.5", *rack.select, "--yes")
     openstack.run(*RATIO, "VCPU=1", *rack.select, "--yes")
-    run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+    run = openstack.last_run()["id"]
     claimer("PUT", "")
     name = rack.client.show_provider(rack.hosts[2])["name"]
     for how in ("--dry-run", "--yes"):
@@ -213,14 +212,17 @@ def test_resume_reads_usages_of_all_providers_in_one_request(openstack, rack, cl
     others = [client.create_provider(f"{rack.aggregate[:8]}-more{number}")["uuid"] for number in range(25)]
     for host in others:
         client.set_inventories(host, {"VCPU": {"total": 8, "allocation_ratio": 16.0}}, 0)
-    asked = []
-    stop = openstack.home / "stop"
-    stop.write_text("stop\n")
-    command = (*RATIO, "VCPU=1", "--name", f"{rack.aggregate[:8]}-more*", "--yes", "--control", stop)
+    asked, answer = [], (500, "text/plain", "")
+    command = (*RATIO, "VCPU=1", "--name", f"{rack.aggregate[:8]}-more*", "--yes")
+
+    def interfere(method, path):
+        asked.append((method, path))
+        return answer if method == "PUT" else None
+
     try:
-        with proxy_to(openstack.endpoint, lambda *request: asked.append(request)) as endpoint:
-            assert openstack.run(*command, endpoint=endpoint).status == 130
-            run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+        with proxy_to(openstack.endpoint, interfere) as endpoint:
+            assert openstack.run(*command, endpoint=endpoint).status == 3
+            run, answer = openstack.last_run()["id"], None
             asked.clear()
             assert openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint).status == 0
         reads = [path for method, path in asked if method == "GET" and path != "/"]

@@ -20,7 +20,7 @@ SEE = f"See: {RATIO_SET} --help"
     "option",
     [
         *("--aggregate", "--in-tree", "--required", "--forbidden", "--resource", "--name"),
-        *("--providers-file", "--plan-out", "--control"),
+        *("--providers-file", "--plan-out"),
     ],
 )
 def test_empty_option_value_is_refused(openstack, rack, option):
@@ -36,14 +36,6 @@ def test_condition_that_takes_one_value_may_be_given_only_once(openstack, rack, 
     result = openstack.run(*RATIO, *rack.select, option, "first", option, "second", "--yes")
     assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
     assert f"error: argument {option}: may be given only once\n" in result.err
-
-
-def test_control_file_in_no_directory_is_refused(openstack, rack):
-    """A misspelled path would steer nothing; the file itself may be made during the run."""
-    result = openstack.run(*RATIO, *rack.select, "--yes", "--control", "/nowhere/steer")
-    assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
-    words = "must be in a directory that exists, unlike '/nowhere/steer'"
-    assert f"error: argument --control: {words}\n" in result.err
 
 
 @pytest.mark.parametrize("words", [("--rate", "5"), ("--rate=5",)])
@@ -108,7 +100,7 @@ def test_plan_file_that_exists_is_kept(openstack, rack):
     assert (result.status, result.err, path.read_text()) == (2, told, "kept")
 
 
-@pytest.mark.parametrize("option", ["--canary=1", "--throttle=5", "--max-failures=1", "--control=file"])
+@pytest.mark.parametrize("option", ["--canary=1", "--throttle=5", "--max-failures=1"])
 def test_plan_out_refuses_options_of_execution(openstack, rack, option):
     """Who wants a canary has to say so when the plan is carried out."""
     path = openstack.home / "forgets.json"
@@ -122,9 +114,9 @@ def test_plan_out_refuses_options_of_execution(openstack, rack, option):
 @pytest.mark.parametrize("what", [("trait", "add", "COMPUTE_NODE"), ("aggregate", "add", "rack")])
 def test_allow_overcommit_is_refused_where_it_has_no_effect(openstack, what):
     """An option that would be ignored is none."""
-    result = openstack.run(*BATCH, *what, "--all", "--dry-run", "--allow-overcommitted")
+    result = openstack.run(*BATCH, *what, "--all", "--dry-run", "--force")
     assert result.status == 2
-    assert "unrecognized arguments: --allow-overcommitted" in result.err
+    assert "unrecognized arguments: --force" in result.err
 
 
 def edit_ratio(document):

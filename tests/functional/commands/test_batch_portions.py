@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 
 from tests.functional.commands.proxy import BULK_WRITE, DROP, LOSE, proxy_to
+from tests.waiting import wait_until
 
 BATCH = ("resource", "provider", "batch")
 ADD = (*BATCH, "trait", "add", "COMPUTE_NODE")
@@ -180,13 +181,11 @@ def test_throttle_limits_the_rate_of_writes(openstack, rack):
 
 def test_control_file_changes_the_rate_of_a_run(openstack, rack):
     """From one in ten minutes to as fast as possible: the rest goes at once, in one request."""
-    control = openstack.home / "rate"
     watcher = Watcher()
     with proxy_to(openstack.endpoint, watcher, bulk_write=True) as endpoint:
-        command = (*ADD, *rack.select, "--yes", "--throttle", "0.0017", "--control", control)
-        process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
-        while not watcher.writes:
-            time.sleep(0.01)
+        command = (*ADD, *rack.select, "--yes", "--throttle", "0.0017")
+        process, control = openstack.start_run(*command, endpoint=endpoint)
+        wait_until(lambda: watcher.writes)
         assert having(rack) <= 1
         control.write_text("rate none\n")
         _, err = process.communicate(timeout=60)

@@ -29,10 +29,6 @@ def changed(result):
     return {row["uuid"] for row in result.json}
 
 
-def last_run(openstack):
-    return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
-
-
 def snapshot(rack):
     """What all hosts have, generations aside."""
     return {
@@ -252,7 +248,7 @@ def test_saved_plan_detects_changes_without_generations(openstack, rack, change)
     old = ("--os-placement-api-version", "1.18")
     path = openstack.home / f"{change}.json"
     value = "COMPUTE_NODE" if change == "trait" else str(uuid.uuid4())
-    command = (change, "set", value, *(("--yes-drop-managed",) if change == "trait" else ()))
+    command = (change, "set", value, *(("--force",) if change == "trait" else ()))
     assert openstack.run(*old, *BATCH, *command, *rack.select, "--plan-out", path).status == 0
     host = rack.hosts[0]
     if change == "trait":
@@ -304,7 +300,7 @@ def test_deleted_host_is_refused_and_leaves_nothing_to_resume(openstack, rack):
     name = rack.client.show_provider(gone)["name"]
     reason = f"resource provider {name} does not exist any more"
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     rack.client.delete_provider(gone)
     set_ratio(rack, moved, 9.0)
     result = openstack.run(*BATCH, "apply", path, "--yes")
@@ -320,7 +316,7 @@ def test_deleted_host_is_refused_and_leaves_nothing_to_resume(openstack, rack):
     rows = {row["uuid"]: (row["result"], row["error"]) for row in result.json}
     assert (result.status, rows[gone]) == (3, ("refused", reason))
     assert [rows[host][0] for host in (moved, *others)] == ["applied"] * 3
-    undo = last_run(openstack)
+    undo = openstack.last_run()
     assert (undo["state"], "to resume it" in result.err) == ("partly done", False)
     resumed = openstack.run(*RUN, "resume", undo["id"], "--yes", "-f", "json")
     assert [row["error"] for row in resumed.json] == [reason]
@@ -420,9 +416,9 @@ def test_hosts_that_left_the_selection_of_a_saved_plan_are_left_out_before_the_q
     shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\n")
     assert (shown.count(told), shown.count("Change 3 resource providers?")) == (1, 1)
     assert rack.ratios() == {4.0, 16.0}
-    before = last_run(openstack)["id"]
+    before = openstack.last_run()["id"]
     result = openstack.run(*BATCH, "apply", path, "--yes", "-f", "json")
-    assert (result.status, result.err.count(told), last_run(openstack)["id"]) == (0, 1, before)
+    assert (result.status, result.err.count(told), openstack.last_run()["id"]) == (0, 1, before)
 
 
 def test_saved_plan_whose_trait_was_deleted_is_refused_before_the_question(openstack, rack):
@@ -457,9 +453,9 @@ def test_plan_that_is_planned_again_says_how_to_see_all_of_it(openstack, rack):
         set_ratio(rack, others[0], 9.0)
         shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="y\nn\n")
         assert "\n(--replan --dry-run --long shows each change)\n" in shown
-        command = (*BATCH, "apply", path, "--allow-overcommitted")
+        command = (*BATCH, "apply", path, "--force")
         shown, _ = run_on_terminal(openstack, *command, columns=80, answer="y\nn\n")
-        assert "\n(--replan --allow-overcommitted --dry-run --long shows each change)\n" in shown
+        assert "\n(--replan --force --dry-run --long shows each change)\n" in shown
         rows = openstack.run(*BATCH, "apply", path, "--replan", "--dry-run", "--long", "-f", "json").json
         assert len(rows) == 21
     finally:
@@ -633,17 +629,16 @@ def test_more_failures_than_allowed_stop_the_run(openstack, rack):
 
 def test_control_file_pauses_and_stops_a_run(openstack, rack):
     """What it says holds while the run goes; what is left can be resumed."""
-    control = openstack.home / "control"
+    process, control = openstack.start_run(*ADD, *rack.select, "--yes", "--throttle", "0.0017")
     control.write_text("pause\n")
-    command = (*ADD, *rack.select, "--yes", "--control", control)
-    process = openstack.start(*command, stderr=subprocess.PIPE)
-    assert process.stderr.readline() == "Paused by ~/control; write 'go' there to go on.\n"
-    assert {frozenset(rack.traits_of(host)) for host in rack.hosts} == {frozenset(rack.traits)}
+    path = f"~/{control.relative_to(openstack.home)}"
+    assert process.stderr.readline() == f"Paused by {path}; write 'go' there to go on.\n"
+    assert sum("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts) <= 1
     control.write_text("pause\nstop\n")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    run = re.search(r"batch run resume (\S+)\n", err)[1]
-    assert openstack.run(*RUN, "resume", run, "--yes").status == 0
+    assert f"batch run resume {control.stem}" in err
+    assert openstack.run(*RUN, "resume", control.stem, "--throttle", "none", "--yes").status == 0
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
 
 
@@ -654,7 +649,7 @@ def test_run_can_be_listed_shown_and_undone(openstack, rack):
     """What was there before comes back, and the undo is a run that can be undone itself."""
     before = snapshot(rack)
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)
+    run = openstack.last_run()
     assert (run["state"], run["what"], run["changes"], run["applied"]) == ("done", "ratio set VCPU=4.0", 4, 4)
     assert run["selection"] == f"in aggregate {rack.aggregate}"
     rows = openstack.run(*RUN, "show", run["id"], "-f", "json").json
@@ -666,7 +661,7 @@ def test_run_can_be_listed_shown_and_undone(openstack, rack):
     assert (dry.status, len(dry.json), rack.ratios()) == (0, 4, {4.0})
     assert openstack.run(*RUN, "undo", run["id"], "--yes").status == 0
     assert snapshot(rack) == before
-    assert openstack.run(*RUN, "undo", last_run(openstack)["id"], "--yes").status == 0
+    assert openstack.run(*RUN, "undo", openstack.last_run()["id"], "--yes").status == 0
     assert rack.ratios() == {4.0}
 
 
@@ -674,9 +669,9 @@ def test_undo_leaves_a_later_run_that_set_other_fields_and_an_allocation(opensta
     """The older of two runs is undone, and then the later one."""
     before = snapshot(rack)
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    ratios = last_run(openstack)["id"]
+    ratios = openstack.last_run()["id"]
     openstack.run(*BATCH, "inventory", "set", "VCPU:reserved=3", *rack.select, "--yes")
-    reserved = last_run(openstack)["id"]
+    reserved = openstack.last_run()["id"]
     openstack.run(*ADD, *rack.select, "--yes")
     consumer = claim(rack, rack.hosts[1], 1)
     try:
@@ -697,7 +692,7 @@ def test_undo_leaves_a_later_run_that_set_other_fields_and_an_allocation(opensta
 def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack, options):
     """The row says what is different; with force what was set since stays."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     stranger, other = rack.hosts[0], rack.hosts[1]
     document = rack.client.list_inventories(stranger)
     document["inventories"]["VCPU"]["allocation_ratio"] = 9.0
@@ -736,16 +731,16 @@ def test_forced_undo_tells_what_it_leaves(openstack, rack):
     openstack.run(
         *BATCH, "inventory", "set", "VCPU:reserved=2", "VCPU:allocation_ratio=4", *rack.select, "--yes"
     )
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     name = rack.client.show_provider(rack.hosts[0])["name"]
     openstack.run(*RATIO, "VCPU=9", "--in-tree", rack.hosts[0], "--yes")
-    later = last_run(openstack)["id"]
+    later = openstack.last_run()["id"]
     result = openstack.run(*RUN, "undo", run, "--yes", "--force", "-f", "json")
     told = f"1 of 4 changes will be undone in part: what was set since by run {later} (1) stays, on {name}"
     assert f"Warning: {told}\n" in result.err
     assert ": 4 resource providers, 3 applied, 1 in part\n" in result.err
     assert sorted(row["result"] for row in result.json) == ["applied"] * 3 + ["in part"]
-    undo = last_run(openstack)
+    undo = openstack.last_run()
     assert (result.status, undo["state"], undo["applied"]) == (3, "partly done", 4)
     command = "openstack resource provider batch run undo"
     order = "undo the later run first, then this one again, beginning with"
@@ -774,7 +769,7 @@ def test_resume_repeats_failed_changes(openstack, rack):
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         failing = openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
         run = re.search(r"batch run resume (\S+);", failing.err)[1]
-        assert last_run(openstack)["state"] == "unfinished"
+        assert openstack.last_run()["state"] == "unfinished"
         listed = openstack.run(*RUN, "show", run, "-f", "json").json
         assert [row["result"] for row in listed].count("failed") == 1
     # the same server, which the journal knows by the address of the proxy
@@ -848,18 +843,18 @@ def test_full_disk_stops_a_run_which_can_be_resumed(openstack, rack):
         assert (process.returncode, results) == (3, ["applied", "skipped", "skipped", "skipped"])
         assert "stopped: The journal " in err
         assert err.count("cannot be read or written: File too large") == 1
-        assert last_run(openstack)["state"] == "unfinished"
+        assert openstack.last_run()["state"] == "unfinished"
         limits.clear()
         words = re.search(r"to resume it: openstack (resource provider batch run resume [^;]+);", err)[1]
         assert openstack.run(*words.split(), "--yes", endpoint=endpoint).status == 0
-    assert last_run(openstack)["state"] == "done"
+    assert openstack.last_run()["state"] == "done"
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
 
 
 def test_runs_of_other_clouds_are_listed_if_asked_for(openstack, rack):
     """They are those of the address in use by default; with all, no cloud is asked."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
         there = openstack.run(*RUN, "list", "-f", "json", endpoint=endpoint)
         openstack.run(*RATIO, "VCPU=5", *rack.select, "--yes", endpoint=endpoint)
@@ -880,7 +875,7 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
     openstack.run(*RATIO, "VCPU=4", "MEMORY_MB=1.25", *rack.select, "--yes")
     fields = ("VCPU:total=8", "VCPU:reserved=2", "MEMORY_MB:total=4096", "MEMORY_MB:reserved=512")
     openstack.run(*BATCH, "inventory", "set", *fields, *rack.select, "--yes")
-    run = last_run(openstack)
+    run = openstack.last_run()
     for options in ((), ("--all-clouds",)):
         shown, status = run_on_terminal(openstack, *RUN, "list", *options, columns=80)
         lines = shown.splitlines()
@@ -922,9 +917,9 @@ def test_long_list_of_runs_has_a_line_for_each_fact(openstack, rack):
 def test_list_of_runs_shows_on_a_terminal_what_an_undo_undoes(openstack, rack, options, columns, what):
     """The whole ID of the other run, and what that did if there is space for it; other formats have both."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     openstack.run(*RUN, "undo", run, "--yes")
-    undo = last_run(openstack)
+    undo = openstack.last_run()
     shown, _ = run_on_terminal(openstack, *RUN, "list", "--last", "2", *options, columns=columns)
     lines = shown.splitlines()
     (line,) = (line for line in lines if line.startswith(f"{undo['id']}  "))
@@ -945,7 +940,7 @@ def test_resume_of_a_run_that_is_done_says_so_without_a_control_file(openstack, 
 def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
     """Which it is, is said; the undone run is listed as such, and shown with the run that did it."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
         openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
     undone = openstack.run(*RUN, "undo", "--last", "--yes", "-f", "json")
@@ -983,7 +978,7 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     runs = []
     for ratio in (4, 5):
         openstack.run(*RATIO, f"VCPU={ratio}", *rack.select, "--yes")
-        runs.append(last_run(openstack)["id"])
+        runs.append(openstack.last_run()["id"])
     result = openstack.run(*RUN, "delete", runs[0])
     told = "Nothing was deleted: without a terminal to confirm on, give --yes\n"
     assert (result.status, result.out, result.err) == (1, "", told)
@@ -995,11 +990,11 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     assert openstack.run(*RUN, "delete", runs[0], "--yes").status == 1
     for days in ("1", "9" * 19):
         assert openstack.run(*RUN, "delete", "--older-than", days, "--yes").out == "0 runs deleted\n"
-    assert last_run(openstack)["id"] == runs[1]
+    assert openstack.last_run()["id"] == runs[1]
     shown, status = run_on_terminal(openstack, *RUN, "delete", runs[1], columns=120, answer="n\n")
     question = f"Delete run {runs[1]}, of which 4 changes can still be undone? [y/N]"
     assert (question in shown, "not confirmed" in shown, status) == (True, True, 1)
-    assert last_run(openstack)["id"] == runs[1]
+    assert openstack.last_run()["id"] == runs[1]
     result = openstack.run(*RUN, "delete", runs[1][:-1], "--yes")
     told = f"Deleted run {runs[1]}; 4 changes can no longer be undone\n"
     assert (result.status, result.out, result.err) == (0, "", told)
@@ -1037,7 +1032,7 @@ def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
 
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
-    run = last_run(openstack)
+    run = openstack.last_run()
     lines = openstack.run(*RUN, "show", run["id"], "--failed-only").out.splitlines()
     facts = dict(line.split(":", 1) for line in lines if re.match(r"\w+: ", line))
     assert {name: value.strip() for name, value in facts.items()} == {
@@ -1059,7 +1054,7 @@ def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
 def test_run_without_failures_says_so_where_they_alone_are_wanted(openstack, rack):
     """The last line on a terminal; elsewhere it is on stderr, beside rows of which there are none."""
     openstack.run(*ADD, *rack.select, "--yes")
-    command = (*RUN, "show", last_run(openstack)["id"], "--failed-only")
+    command = (*RUN, "show", openstack.last_run()["id"], "--failed-only")
     told = "No change failed, was refused, or was done in part."
     shown, status = run_on_terminal(openstack, *command, columns=80)
     assert (shown.splitlines()[-1], status) == (told, 0)
@@ -1079,12 +1074,12 @@ def test_run_shows_whole_ids_and_commands_on_a_narrow_terminal(openstack, rack):
     """They are wrapped; a pipe gets a line for each fact, even if standard error is a terminal."""
     fields = ("VCPU:total=8", "VCPU:allocation_ratio=4", "MEMORY_MB:total=4096", "MEMORY_MB:reserved=512")
     openstack.run(*BATCH, "inventory", "set", *fields, *rack.select, "--yes")
-    run = last_run(openstack)
+    run = openstack.last_run()
     undos = []
     for ratio in (9.0, 4.0):
         set_ratio(rack, rack.hosts[0], ratio)
         openstack.run(*RUN, "undo", run["id"], "--yes")
-        undos.append(last_run(openstack)["id"])
+        undos.append(openstack.last_run()["id"])
     told = f"state:     undone by run {undos[0]} (3) and run {undos[1]} (1)"
     shown, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=60)
     assert max(map(len, shown.splitlines())) <= 60
@@ -1102,7 +1097,7 @@ def test_run_shows_whole_ids_and_commands_on_a_narrow_terminal(openstack, rack):
 
 def test_changes_of_sets_are_signed_in_tables(openstack, rack):
     """What comes has a plus and what goes a minus; other formats have no signs."""
-    command = (*BATCH, "trait", "set", "COMPUTE_NODE", *rack.select, "--yes-drop-managed", "--dry-run")
+    command = (*BATCH, "trait", "set", "COMPUTE_NODE", *rack.select, "--force", "--dry-run")
     table = openstack.run(*command).out
     assert table.count("| -HW_CPU_X86_AVX | +COMPUTE_NODE |") == 4
     flat = openstack.run(*command, "-f", "value", "-c", "before", "-c", "after").out
@@ -1128,7 +1123,7 @@ def test_many_changes_are_counted_on_a_terminal_and_all_shown_if_asked_for(opens
         shown, status = run_on_terminal(openstack, *command, columns=80, answer="y\n")
         assert (status, shown.count(line), prefix in shown) == (0, 1, False)
         assert "30 resource providers, 30 applied\nRun " in shown
-        run = last_run(openstack)["id"]
+        run = openstack.last_run()["id"]
         assert f"show:   openstack resource provider batch run show {run}\n" in shown
         told, _ = run_on_terminal(openstack, *RUN, "show", run, columns=80)
         assert (line in told, prefix + "1" in told) == (True, False)
@@ -1173,42 +1168,31 @@ def test_control_file_is_told_in_lines_of_80_columns(openstack, rack):
     """The file has the ID of the run in its name; ~ is the home directory."""
     arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes")
     shown, status = run_on_terminal(openstack, *arguments, columns=80)
-    run = last_run(openstack)["id"]
+    run = openstack.last_run()["id"]
     command = f"echo pause > ~/.local/state/osc-placement/runs/{run}.control"
     assert (status, len(command) <= 80) == (0, True)
     assert f"Run {run}; to control it (pause, go, stop, rate 5, rate none):\n{command}\n" in shown
 
 
-def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rack):
-    """Nothing reads the file beside the journal if there is another one."""
-    arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes", "--control", "steer")
-    shown, status = run_on_terminal(openstack, *arguments, columns=80)
-    assert status == 0
-    told = f"Run {last_run(openstack)['id']}; to control it (pause, go, stop, rate 5, rate none):"
-    assert f"\n{told}\necho pause > steer\n" in f"\n{shown}"
-
-
-def test_resume_keeps_the_pace_of_the_run_unless_another_is_given(openstack, rack):
+def test_resume_keeps_the_pace_of_the_run_unless_another_is_given(openstack, rack, writable):
     """It is given for the sake of others, who are still there."""
-    control = openstack.home / "steer"
-    control.write_text("stop\n")
     pace = ("--throttle", "2.5", "--concurrency", "2", "--max-failures", "3")
-    result = openstack.run(*RATIO, "VCPU=4", *rack.select, *pace, "--control", control, "--yes")
-    run = last_run(openstack)["id"]
+    result = openstack.run(*RATIO, "VCPU=4", *rack.select, *pace, "--yes")
+    run = openstack.last_run()["id"]
     command = f"to resume it: openstack resource provider batch run resume {run}"
     assert f"{command}; " in f"{result.err.strip()}; "
-    resumed = openstack.run(*RUN, "resume", run, "--control", control, "--yes")
+    resumed = openstack.run(*RUN, "resume", run, "--yes")
     told = f"Resuming with {' '.join(pace)}, as the run was started\n"
-    assert (resumed.err.startswith(told), resumed.status) == (True, 130)
+    assert (resumed.err.startswith(told), resumed.status) == (True, 3)
     assert f"{command}; " in f"{resumed.err.strip()}; "
     faster = ("--throttle", "50", "--concurrency", "8")
-    resumed = openstack.run(*RUN, "resume", run, *faster, "--control", control, "--yes")
+    resumed = openstack.run(*RUN, "resume", run, *faster, "--yes")
     assert resumed.err.startswith("Resuming with --throttle 50 --concurrency 8 --max-failures 3\n")
     assert f"{command} --throttle 50 --concurrency 8; " in f"{resumed.err.strip()}; "
     unlimited = ("--throttle", "none", "--max-failures", "none")
-    resumed = openstack.run(*RUN, "resume", run, *unlimited, "--control", control, "--yes")
+    resumed = openstack.run(*RUN, "resume", run, *unlimited, "--yes")
     assert resumed.err.startswith("Resuming with --throttle none --concurrency 2 --max-failures none\n")
     assert f"{command} --throttle none --max-failures none; " in f"{resumed.err.strip()}; "
-    control.unlink()
+    writable.set()
     shown, status = run_on_terminal(openstack, *RUN, "resume", run, columns=100, answer="y\n")
     assert (status, 0 <= shown.index(told.strip()) < shown.index("[y/N]")) == (0, True)

@@ -98,10 +98,6 @@ def devices(client):
     made.close()
 
 
-def last_run(openstack):
-    return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
-
-
 def rows_by_name(result):
     return {row["name"]: row for row in result.json}
 
@@ -218,7 +214,9 @@ def test_selection_refuses_devices_in_use_and_leaves_others(openstack, devices):
 
 def test_device_in_use_that_is_named_is_refused(openstack, devices):
     """No run begins."""
-    before = last_run(openstack) if openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json else None
+    before = (
+        openstack.last_run()["id"] if openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json else None
+    )
     for option, column, told in (("--yes", "error", IN_USE), ("--dry-run", "reason", f"refused: {IN_USE}")):
         result = openstack.run(*RELEASE, devices.names["in use"], option, "-f", "json")
         assert (result.status, result.json[0][column]) == (3, told)
@@ -345,7 +343,7 @@ def test_saved_plan_is_not_for_a_device_that_was_used_again(openstack, devices):
     assert result.err.splitlines()[0] == (
         f"{devices.names['burned']}: it was changed since, and may have been used again"
     )
-    assert openstack.run(*BATCH, "apply", path, "--yes", "--allow-overcommitted").status == 1
+    assert openstack.run(*BATCH, "apply", path, "--yes", "--force").status == 1
     assert devices.reserved("burned") == 1
     assert openstack.run(*BATCH, "apply", path, "--yes", "--replan").status == 0
     assert devices.reserved("burned") == 0
@@ -362,25 +360,25 @@ def test_saved_plan_is_not_for_a_device_in_use(openstack, devices):
     assert result.json[0]["error"] == IN_USE
 
 
-def stop_before_the_first_write(openstack, devices):
-    stop = openstack.home / f"{devices.host}.stop"
-    stop.write_text("stop\n")
+def begin_release(openstack, devices, writable):
+    """Start a run that does nothing yet; return its ID."""
     names = (devices.names["burned"], devices.names["other"])
-    assert openstack.run(*RELEASE, *names, "--yes", "--control", stop).status == 130
-    return last_run(openstack)
+    assert openstack.run(*RELEASE, *names, "--yes").status == 3
+    writable.set()
+    return openstack.last_run()["id"]
 
 
-def test_resume_releases_what_is_left(openstack, devices):
+def test_resume_releases_what_is_left(openstack, devices, writable):
     """Here nothing was done."""
-    run = stop_before_the_first_write(openstack, devices)
+    run = begin_release(openstack, devices, writable)
     assert devices.reserved("burned") == 1
     assert openstack.run(*RUN, "resume", run, "--yes").status == 0
     assert (devices.reserved("burned"), devices.reserved("other")) == (0, 0)
 
 
-def test_resume_refuses_devices_that_were_used_since(openstack, devices):
+def test_resume_refuses_devices_that_were_used_since(openstack, devices, writable):
     """One that is in use, and one that is burned again."""
-    run = stop_before_the_first_write(openstack, devices)
+    run = begin_release(openstack, devices, writable)
     devices.set_reserved("burned", 0)
     devices.use("burned")
     devices.delete_instances()
@@ -400,7 +398,7 @@ def test_undo_burns_again_what_nobody_changed_since(openstack, devices):
     assert openstack.run(*RELEASE, *names, "--yes").status == 0
     devices.use("other")
     generation = devices.generation("other")
-    result = openstack.run(*RUN, "undo", last_run(openstack), "--yes", "-f", "json")
+    result = openstack.run(*RUN, "undo", openstack.last_run()["id"], "--yes", "-f", "json")
     rows = rows_by_name(result)
     assert (result.status, devices.reserved("burned")) == (0, 1)
     assert rows[devices.names["other"]]["result"] == "unchanged"
@@ -410,8 +408,8 @@ def test_undo_burns_again_what_nobody_changed_since(openstack, devices):
 def test_undo_of_the_undo_does_not_release_a_device_in_use(openstack, devices):
     """No run does, whatever its command is."""
     assert openstack.run(*RELEASE, devices.names["burned"], "--yes").status == 0
-    assert openstack.run(*RUN, "undo", last_run(openstack), "--yes").status == 0
-    undo = last_run(openstack)
+    assert openstack.run(*RUN, "undo", openstack.last_run()["id"], "--yes").status == 0
+    undo = openstack.last_run()["id"]
     devices.set_reserved("burned", 0)
     devices.use("burned")
     for options in ((), ("--force",)):
@@ -467,12 +465,11 @@ def test_saved_inventory_set_is_not_for_a_device_that_was_used_again(openstack, 
     assert devices.reserved("burned") == 0
 
 
-def test_resumed_inventory_set_is_not_for_a_device_that_was_used_again(openstack, devices):
+def test_resumed_inventory_set_is_not_for_a_device_that_was_used_again(openstack, devices, writable):
     """Nor is it made when the run is resumed once more."""
-    stop = openstack.home / f"{devices.host}.stop"
-    stop.write_text("stop\n")
-    assert openstack.run(*free_by_inventory_set(devices), "--yes", "--control", stop).status == 130
-    run = last_run(openstack)
+    assert openstack.run(*free_by_inventory_set(devices), "--yes").status == 3
+    writable.set()
+    run = openstack.last_run()["id"]
     use_again(devices)
     for _ in range(2):
         result = openstack.run(*RUN, "resume", run, "--yes", "-f", "json")
@@ -541,6 +538,6 @@ def test_apply_that_takes_a_device_from_its_instance_releases_it_in_a_second_run
 def test_run_shows_what_was_released(openstack, devices):
     """The journal has the state before."""
     assert openstack.run(*RELEASE, devices.names["burned"], "--yes").status == 0
-    assert "device release" in json.dumps(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1])
-    (row,) = openstack.run(*RUN, "show", last_run(openstack), "-f", "json").json
+    assert "device release" in json.dumps(openstack.last_run())
+    (row,) = openstack.run(*RUN, "show", openstack.last_run()["id"], "-f", "json").json
     assert (row["before"], row["after"]) == (f"{CLASS}:reserved=1", f"{CLASS}:reserved=0")

@@ -13,7 +13,7 @@ PROVIDER = ("resource", "provider")
 BATCH = (*PROVIDER, "batch")
 SET = (*BATCH, "trait", "set")
 RUN = (*BATCH, "run")
-DROP = "--yes-drop-managed"
+DROP = "--force"
 OURS = {"CUSTOM_LIQUID_COOLED"}
 LOST = "traits that nova-compute reports: HW_CPU_X86_AVX (4), COMPUTE_NODE (1), OWNER_NOVA (1)"
 
@@ -50,10 +50,6 @@ def traits(rack):
     return [rack.traits_of(host) for host in rack.hosts]
 
 
-def last_run(openstack):
-    return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
-
-
 # trait set and trait delete of one provider
 
 
@@ -69,7 +65,7 @@ def test_script_is_warned_and_changes_the_provider(openstack, hosts, verb, argum
     assert result.err == (
         f"Warning: {first} loses traits that nova-compute reports: COMPUTE_NODE, HW_CPU_X86_AVX, OWNER_NOVA\n"
     )
-    result = openstack.run(*PROVIDER, "trait", verb, second, *arguments, DROP)
+    result = openstack.run(*PROVIDER, "trait", verb, second, *arguments, "--yes")
     assert (result.status, result.err, hosts.traits_of(second)) == (0, "", left)
 
 
@@ -101,7 +97,7 @@ def test_terminal_is_asked_unless_the_option_is_given(openstack, hosts, verb):
     shown, status = run_on_terminal(openstack, *command, columns=80, answer="y\n")
     assert (status, hosts.traits_of(host)) == (0, set())
     give(hosts, host, before)
-    shown, status = run_on_terminal(openstack, *command, DROP, columns=80)
+    shown, status = run_on_terminal(openstack, *command, "--yes", columns=80)
     assert (status, hosts.traits_of(host)) == (0, set())
     assert "Remove them?" not in shown
 
@@ -118,7 +114,7 @@ def test_batch_trait_set_is_refused_without_the_option(openstack, hosts):
         assert (result.status, result.out) == (1, "")
         assert result.err == (
             f"Nothing was changed: {some(hosts, 4)} lose {LOST}; name those that are to stay as well, or "
-            "plan again with --yes-drop-managed\n"
+            "give --force\n"
         )
     assert hosts.generations() == before
     assert len(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json) == runs
@@ -146,7 +142,7 @@ def test_dry_run_warns(openstack, hosts):
     told = f"Warning: {some(hosts, 4)} lose {LOST}"
     result = openstack.run(*command)
     warning, *_ = result.err.splitlines()
-    assert (result.status, warning) == (3, f"{told}; without --yes-drop-managed nothing is written")
+    assert (result.status, warning) == (3, f"{told}; without --force nothing is written")
     result = openstack.run(*command, DROP)
     assert (result.status, result.err) == (0, f"{told}\n")
 
@@ -163,7 +159,7 @@ def test_saved_plan_has_the_option_with_which_it_was_made(openstack, hosts):
     result = openstack.run(*apply)
     assert (result.status, result.err.count("\n"), hosts.generations()) == (1, 1, before)
     assert result.err.startswith(f"Nothing was changed: {some(hosts, 4)} lose {LOST}; ")
-    assert openstack.run(*apply, DROP).status == 2
+    assert openstack.run(*apply[:-1], "--dry-run", DROP).status == 0
     path.unlink()
     assert openstack.run(*command, DROP).status == 0
     result = openstack.run(*apply)
@@ -177,7 +173,7 @@ def test_amending_verbs_and_undo_neither_warn_nor_refuse(openstack, hosts):
     for words in (("remove", "HW_CPU_X86_AVX"), ("add", "COMPUTE_NODE", "HW_CPU_X86_SSE")):
         result = openstack.run(*BATCH, "trait", *words, *hosts.select, "--yes")
         assert (result.status, result.err) == (0, "")
-        runs.append(last_run(openstack))
+        runs.append(openstack.last_run()["id"])
     assert all({"COMPUTE_NODE", "HW_CPU_X86_SSE", *OURS} <= each for each in traits(hosts))
     for run in reversed(runs):
         result = openstack.run(*RUN, "undo", run, "--yes")
@@ -208,8 +204,7 @@ def test_trait_reported_between_plan_and_write_fails_that_provider(openstack, ho
     failed = {row["uuid"]: row["error"] for row in result.json if row["result"] == "failed"}
     assert (result.status, list(failed)) == (3, [hosts.hosts[2]])
     assert failed[hosts.hosts[2]] == (
-        "it would lose COMPUTE_STATUS_DISABLED, which nova-compute reports; "
-        "--yes-drop-managed does it all the same"
+        "it would lose COMPUTE_STATUS_DISABLED, which nova-compute reports; --force does it all the same"
     )
     kept = OURS | {"COMPUTE_STATUS_DISABLED"}
     assert traits(hosts) == [{"CUSTOM_RACK_B"}, {"CUSTOM_RACK_B"}, kept, {"CUSTOM_RACK_B"}]
@@ -231,15 +226,14 @@ def test_option_drops_a_trait_reported_since_planning(openstack, hosts, reporter
     assert (result.status, traits(hosts)) == (0, [{"CUSTOM_RACK_B"}] * 4)
 
 
-def test_resume_keeps_a_trait_reported_since_planning(openstack, hosts, reporter):
+def test_resume_keeps_a_trait_reported_since_planning(openstack, hosts, reporter, writable):
     """The provider is refused until the option is given; a run that began with it needs it no more."""
-    stop = openstack.home / "stop"
-    stop.write_text("stop\n")
-    begun = (*SET, "CUSTOM_RACK_B", *hosts.select, "--yes", "--control", stop)
+    begun = (*SET, "CUSTOM_RACK_B", *hosts.select, "--yes")
     runs = []
     for options in ((), (DROP,)):
-        assert openstack.run(*begun, *options).status == 130
-        runs.append(last_run(openstack))
+        assert openstack.run(*begun, *options).status == 3
+        runs.append(openstack.last_run()["id"])
+    writable.set()
     reporter("PUT", "")
     result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
     rows = {row["uuid"]: row for row in result.json}
@@ -268,7 +262,7 @@ def test_apply_is_refused_without_the_option(openstack, hosts):
     result = openstack.run(*command)
     assert (result.status, result.out) == (1, "")
     assert result.err == (
-        f"Nothing was changed: {lost}; name those that are to stay as well, or plan again with {DROP}\n"
+        f"Nothing was changed: {lost}; name those that are to stay as well, or give {DROP}\n"
     )
     result = openstack.run(*command, "--dry-run")
     assert (result.status, result.err) == (3, f"Warning: {lost}; without {DROP} nothing is written\n")
@@ -276,7 +270,7 @@ def test_apply_is_refused_without_the_option(openstack, hosts):
     result = openstack.run(*command, DROP, "--yes")
     assert (result.status, result.complaints) == (0, f"Warning: {lost}\n")
     assert traits(hosts) == [OURS | {"COMPUTE_NODE"}, OURS, OURS, OURS]
-    result = openstack.run(*RUN, "undo", last_run(openstack), "--yes")
+    result = openstack.run(*RUN, "undo", openstack.last_run()["id"], "--yes")
     assert (result.status, hosts.traits_of(hosts.outsider)) == (0, {"HW_CPU_X86_AVX"})
 
 

@@ -110,10 +110,6 @@ def write(tmp_path):
     return make
 
 
-def last_run(openstack):
-    return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
-
-
 def entries_of(path):
     """The keys, traits and classes of a file or directory."""
     return {
@@ -490,7 +486,7 @@ def test_prune_removes_what_earlier_files_named(openstack, cloud, write):
     # its entry is gone
     assert (cloud.traits("compute-2"), cloud.classes("compute-2")) == (set(NOVA), set(SIZES))
     assert cloud.traits("compute-1-nic") == nic
-    assert openstack.run(*RUN, "undo", last_run(openstack), "--yes").status == 0
+    assert openstack.run(*RUN, "undo", openstack.last_run()["id"], "--yes").status == 0
     assert cloud.traits("compute-1") == cloud.traits("compute-2") == was
     assert cloud.classes("compute-2") == {*SIZES, "CUSTOM_LICENSE"}
 
@@ -623,7 +619,7 @@ def test_killed_prune_is_resumed(openstack, cloud, write, endpoint):
         with openstack.start(*PRUNE, path, "--trait", "CUSTOM_OLD", "--yes", endpoint=url) as process:
             processes.append(process)
             process.communicate(timeout=60)
-        result = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+        result = openstack.last_run()
         assert result["state"] == "unfinished"
         processes.clear()
         processes.append(type("Nobody", (), {"kill": lambda self: None})())

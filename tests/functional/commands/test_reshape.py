@@ -118,7 +118,7 @@ def test_reshape_moves_inventory_with_allocations_and_undo_restores_it(openstack
 def reshape(openstack, host, **settings):
     """Reshape a host; the ID of the run."""
     done = openstack.run(*RESHAPE, *host.moves, "--yes", **settings)
-    return done, openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+    return done, openstack.last_run()
 
 
 def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
@@ -142,7 +142,7 @@ def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
     nothing = openstack.run(*RUN, "undo", run["id"], "--yes")
     assert nothing.status == 0
     assert "is as it was before" in nothing.out
-    undoing = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+    undoing = openstack.last_run()["id"]
     assert f"Run {run['id']} was undone by run {undoing}; nothing is left to undo" in nothing.err
     resumed = openstack.run(*RUN, "resume", run["id"], "--yes")
     assert resumed.status == 0
@@ -151,7 +151,7 @@ def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
         in (resumed.err)
     )
 
-    again = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+    again = openstack.last_run()["id"]
     assert openstack.run(*RUN, "undo", again, "--yes").status == 0
     assert host.totals() == [None, 4, 4]
     assert host.held(host.small) == {host.children[1]: {"VGPU": 2}}
@@ -169,7 +169,7 @@ def test_reshape_through_a_provider_that_keeps_its_inventory_is_undone(openstack
     pin = ("--consumer", f"{host.large}={host.name}-gpu1")
     assert openstack.run(*RESHAPE, *moves, *pin, "--yes").status == 0
     assert host.totals() == [None, 4, 4]
-    run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+    run = openstack.last_run()["id"]
     undone = openstack.run(*RUN, "undo", run, "--yes")
     assert (undone.status, undone.err) == (0, "")
     assert [host.totals(), host.held(host.small), host.held(host.large)] == before
@@ -213,7 +213,7 @@ def test_reshape_with_a_lost_answer_is_reported_unknown_and_resumed(openstack, h
         resumed = openstack.run(*RUN, "resume", run["id"], "--yes", "-f", "json", endpoint=endpoint)
         results = {row["result"] for row in resumed.json}
         assert (resumed.status, results) == (0, {"unchanged" if answer is LOSE else "applied"})
-    assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "done"
+    assert openstack.last_run()["state"] == "done"
     assert host.totals() == [None, 4, 4]
 
 

@@ -56,7 +56,7 @@ def test_question_about_a_plan_that_moved_says_what_happens(changed, full, gone,
             [move("allocations", is_overcommitted=True)] * 2,
             (
                 "2 resource providers have more allocated than the plan leaves; --replan leaves what has "
-                "more allocated alone and carries the rest out as planned; with --allow-overcommitted, what "
+                "more allocated alone and carries the rest out as planned; with --force, what "
                 "has more allocated is changed too"
             ),
         ),
@@ -65,7 +65,7 @@ def test_question_about_a_plan_that_moved_says_what_happens(changed, full, gone,
             (
                 "of 2 resource providers, 1 has other inventories than when the plan was made and 1 has more "
                 "allocated than the plan leaves; --replan plans what has changed again, leaves what has more "
-                "allocated alone and carries the rest out as planned; with --allow-overcommitted, what has "
+                "allocated alone and carries the rest out as planned; with --force, what has "
                 "more allocated is changed too"
             ),
         ),

@@ -771,7 +771,7 @@ def test_run_with_changes_that_an_option_allows_has_the_command_that_makes_them(
     plan = guard(runs.cloud, plan, Policy("keep"))
     run = journal.Journals().read(record(runs.cloud, journal.state_directory(), plan).stem)
     (line,) = advise_to_resume(run, "batch run")
-    command = f"batch run resume {run.header.id} --allow-overcommitted"
+    command = f"batch run resume {run.header.id} --force"
     assert line == f"To make the refused changes all the same: {command}"
     assert advise_to_resume(dataclasses.replace(run, is_running=True), "batch run") == []
     assert advise_to_resume(journal.Journals().read(runs.set_ratio(16.0)), "batch run") == []

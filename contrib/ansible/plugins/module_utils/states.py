@@ -62,7 +62,7 @@ def compare(
     if told:
         raise Failed(". ".join(told))
     plan = plan_apply(part, current)
-    policy = Policy.for_operator(allow_overcommitted=allow_overcommitted, drop_managed=True)
+    policy = Policy("exceed" if allow_overcommitted else "keep")
     run = explain_left_out(guard(cloud.client, plan_run(plan, title), policy, current.readings))
     refused = [
         {"kind": result.kind, "name": f"{result.kind} {result.name}", "error": explain(result.error)}

@@ -298,7 +298,7 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
     elif isinstance(edit, InventoryDeletion):
         batch.require_resource_classes(client, readings, edit.classes)
     plan = make_plan(edit, readings, selection)
-    policy = Policy.for_operator(allow_overcommitted=params["allow_overcommitted"], drop_managed=True)
+    policy = Policy("exceed" if params["allow_overcommitted"] else "keep")
     return guard(client, plan, policy, readings, concurrency=params["concurrency"])
 
 
