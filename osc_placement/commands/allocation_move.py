@@ -1,31 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack resource provider allocation move|apply``: several consumers in one transaction."""
+"""``openstack resource provider allocation move``."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
-from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
-from osc_placement.batch import Change, ProviderState
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
-from osc_placement.commands.input_file import name_source, read_file
-from osc_placement.errors import Conflict, PlacementError, UsageError
+from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
-from osc_placement.report.summary import count_removed, refuse_removal
-from osc_placement.state.document import ConsumerEntry, parse_consumers
-from osc_placement.state.text import parse_yaml
-from osc_placement.terminal.confirmation import ConfirmedCommand
-from osc_placement.terminal.lines import count_things
 from osc_placement.terminal.progress import WriteWatch
 
 COLUMNS = ("consumer", "resource_provider", "resources", "project_id", "user_id", "consumer_type")
@@ -126,102 +118,6 @@ class MoveAllocation(base.Lister):
         with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.target}") as watch:
             consumers = retry(move)
         return COLUMNS, rows_of(consumers)
-
-
-class ApplyAllocations(ConfirmedCommand, base.Lister):
-    """Set the allocations of several consumers to those in a file, all in one transaction.
-
-    The file is YAML or JSON with the key ``allocations``, as ``resource provider export`` writes it: a list
-    of ``consumer``, ``project``, ``user``, ``type`` (from {CONSUMER_TYPES}, optional) and ``resources``,
-    which are amounts by class, by name or UUID of a resource provider; ``{}`` removes all allocations of the
-    consumer. Allocations that the file does not list are removed from the consumers in it; other consumers
-    are left alone. If a consumer that keeps some loses others in this way, the command asks for confirmation
-    on a terminal, and needs ``--yes`` elsewhere.
-    """
-
-    example = "resource provider allocation apply --file allocations.json"
-    minimum = microversion.CONSUMER_GENERATIONS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--file", metavar="<file>", required=True, help="File to read; - for standard input"
-        )
-        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation")
-        return parser
-
-    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        source = name_source(parsed_args.file)
-        parsed_args.consumers = parse_yaml(read_file(parsed_args.file, source), source, parse_consumers)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        entries: Sequence[ConsumerEntry] = parsed_args.consumers
-        if any(entry.type for entry in entries):
-            self.client.require(microversion.CONSUMER_TYPES, "type")
-        names = sorted({provider for entry in entries for provider in entry.resources})
-        uuids = base.resolve_providers(self.client, names)
-        for entry in entries:
-            check_providers_once(entry, uuids)
-
-        def read() -> list[Consumer]:
-            return map_in_order(lambda entry: self.client.read_consumer(entry.uuid), entries)
-
-        def apply(_attempt: int) -> list[Consumer]:
-            current = read()
-            consumers = [
-                Consumer(
-                    entry.uuid,
-                    consumer.generation,
-                    entry.project,
-                    entry.user,
-                    entry.type or consumer.consumer_type,
-                    {uuids[provider]: amounts for provider, amounts in entry.resources.items()},
-                )
-                for entry, consumer in zip(entries, current, strict=True)
-            ]
-            was_asked = not parsed_args.yes and self._agree(current, consumers, parsed_args.file)
-            # one that was emptied meanwhile and claimed anew may have the same generation
-            if was_asked and read() != current:
-                text = "what the consumers hold changed during the question"
-                raise Conflict.found_here(text)
-            watch.begin()
-            write_consumers(self.client, consumers, types_matter=any(entry.type for entry in entries))
-            return consumers
-
-        shown = entries[0].uuid if entries else "CONSUMER"
-        with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
-            consumers = retry(apply)
-        return COLUMNS, rows_of(consumers)
-
-    def _agree(self, before: Sequence[Consumer], after: Sequence[Consumer], file: str) -> bool:
-        """Ask before consumers that keep some allocations lose others; raise PlacementError at a no.
-
-        Return whether it was asked.
-        """
-        changes = [
-            Change(
-                now, ProviderState(allocations=now.allocations), ProviderState(allocations=then.allocations)
-            )
-            for now, then in zip(before, after, strict=True)
-        ]
-        if not self.is_attended():
-            refuse_removal(changes, name_source(file))
-        elif removed := count_removed(changes):
-            self.confirm(f"Change {count_things(len(changes), 'consumer')}, removing {removed}?")
-            return True
-        return False
-
-
-def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
-    """Raise PlacementError if a consumer names one provider twice, by name and UUID or in two spellings."""
-    names: dict[str, str] = {}
-    for name in entry.resources:
-        if other := names.get(uuids[name]):
-            raise PlacementError(
-                f"Consumer {entry.uuid} has resources of {other!r} and of {name!r}, "
-                "which are the same resource provider"
-            )
-        names[uuids[name]] = name
 
 
 def add(first: Allocations, second: Allocations) -> Allocations:

@@ -8,7 +8,7 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import EllipsisType
@@ -129,8 +129,7 @@ def _parse_sections(sections: Mapping[str, Node], mistakes: list[InvalidDocument
     _note_unlisted(providers, "traits", "traits", custom_traits, mistakes)
     _note_unlisted(providers, "inventories", "resource_classes", resource_classes, mistakes)
     consumers = [
-        item.attempt(partial(_parse_consumer, resolve=partial(_resolve, references)), None)
-        for item in claims.items()
+        item.attempt(partial(_parse_consumer, references=references), None) for item in claims.items()
     ]
     uuids = [consumer.uuid if consumer else None for consumer in consumers]
     mistakes += _find_repeated("allocations", "consumer", uuids)
@@ -205,19 +204,17 @@ def _parse_inventory(node: Node) -> Inventory:
     return inventory
 
 
-def _parse_consumer(
-    node: Node, *, resolve: Callable[[str, Node], str | None], may_be_empty: bool = False
-) -> ConsumerEntry:
+def _parse_consumer(node: Node, references: References) -> ConsumerEntry:
     fields = node.fields(_CONSUMER_KEYS, required=("consumer", "project", "user", "resources"))
     resources: dict[str, Mapping[str, int]] = {}
     given = read_field(fields, "resources", Node.entries, None)
     for text, amounts in (given or {}).items():
-        provider = resolve(text, amounts)
+        provider = _resolve(references, text, amounts)
         if provider in resources:
             amounts.note(f"the provider {provider!r} is there by its name and by its UUID")
         elif provider is not None:
             resources[provider] = amounts.attempt(parse_amounts, {})
-    if given == {} and not may_be_empty:
+    if given == {}:
         fields["resources"].note("must name at least one provider")
     return ConsumerEntry(
         uuid=read_field(fields, "consumer", Node.uuid, format_path(node.path)),
@@ -236,27 +233,6 @@ def parse_amounts(node: Node) -> dict[str, int]:
     if not node.value:
         node.fail("must name at least one resource class")
     return amounts
-
-
-def parse_consumers(data: object) -> tuple[ConsumerEntry, ...]:
-    """Read the ``allocations`` of a file that has nothing else; its providers need not be in it.
-
-    A consumer whose ``resources`` are empty is to have none. Raise InvalidDocument, which has all mistakes.
-    """
-    root = Node({} if data is None else data)
-    consumers = root.attempt(_parse_allocations, [])
-    root.mistakes.extend(_find_repeated("allocations", "consumer", [entry.uuid for entry in consumers]))
-    root.finish()
-    return tuple(consumers)
-
-
-def _parse_allocations(root: Node) -> list[ConsumerEntry]:
-    sections = root.fields(("version", "allocations"), required=("allocations",))
-    _check_version(sections)
-    parse = partial(_parse_consumer, resolve=lambda text, _place: text, may_be_empty=True)
-    if "allocations" in sections and sections["allocations"].value == []:
-        sections["allocations"].note("must have at least one consumer")
-    return read_field(sections, "allocations", lambda node: node.each(parse), [])
 
 
 # references from one part to another

@@ -54,7 +54,6 @@ MAYBE = "Interrupted while the change was under way; to see whether it was done:
 FILES = {
     "apply": (*PROVIDER, "apply", "--file"),
     "reshape": (*PROVIDER, "reshape", "--yes", "--file"),
-    "allocation apply": (*PROVIDER, "allocation", "apply", "--file"),
     "batch apply": (*PROVIDER, "batch", "apply", "--yes"),
     "config generate": (*PROVIDER, "config", "generate", "--state"),
     "config prune": (*PROVIDER, "config", "prune", "--yes"),

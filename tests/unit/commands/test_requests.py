@@ -2,14 +2,12 @@
 """How many requests each command makes, and that a name costs one more and a UUID none."""
 
 import gc
-import json
 import re
 from importlib.metadata import distribution
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.commands.allocation_move import ApplyAllocations
 from osc_placement.commands.deferred import find
 from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement
@@ -299,37 +297,6 @@ def test_moving_a_consumer_to_another_spelling_of_itself_is_refused(fake):
         run(load("resource provider allocation move"), fake.client(), f"{CONSUMER} {CONSUMER.upper()}")
 
 
-@pytest.mark.parametrize("names", [("host1", UUID), (UUID, UUID.upper())])
-def test_a_provider_that_a_file_names_twice_is_refused(fake, tmp_path, names):
-    """Of two amounts for one provider of one consumer neither is right."""
-    entry = {"consumer": CONSUMER, "project": "p", "user": "u"}
-    resources = {name: {"VCPU": amount} for amount, name in enumerate(names, 1)}
-    file = tmp_path / "consumers.json"
-    file.write_text(json.dumps({"allocations": [{**entry, "resources": resources}]}))
-    with pytest.raises(errors.PlacementError, match="which are the same resource provider") as caught:
-        run(load("resource provider allocation apply"), fake.client(), f"--file {file}")
-    assert not isinstance(caught.value, errors.UsageError)
-    assert all(line.startswith("GET ") for line in fake.lines)
-
-
-def test_a_consumer_that_changes_during_the_question_is_asked_about_again(fake, tmp_path, monkeypatch):
-    """Its generation may be the same: one that is emptied and claims anew begins with 1."""
-    amounts = {"resources": {"VCPU": 1}}
-    first, second = ({"allocations": {UUID: amounts, uuid: amounts}} for uuid in (TARGET, AGGREGATE))
-    owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": 1}
-    fake.on("GET", f"/allocations/{CONSUMER}", first | owner, second | owner)
-    fake.on("POST", "/allocations", (204, ""))
-    entry = {"consumer": CONSUMER, "project": "p", "user": "u", "resources": {UUID: {"VCPU": 1}}}
-    file = tmp_path / "consumers.json"
-    file.write_text(json.dumps({"allocations": [entry]}))
-    asked = []
-    monkeypatch.setattr(ApplyAllocations, "is_attended", lambda _self: True)
-    monkeypatch.setattr(ApplyAllocations, "confirm", lambda _self, question: asked.append(fake.lines[:]))
-    run(load("resource provider allocation apply"), fake.client(), f"--file {file}")
-    assert len(asked) == 2
-    assert [line.split()[0] for line in fake.lines[len(asked[-1]) :]] == ["GET", "POST"]
-
-
 @pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])
 def test_an_unknown_name_writes_nothing(fake, command, arguments, requests):
     """One clear line, before anything that changes something."""
@@ -344,8 +311,7 @@ def test_every_command_of_the_package_that_names_a_provider_is_in_the_table():
     ours = re.compile(r"(aggregate|allocation\w*|claim|inventory|resource_\w+|trait|usage)\.")
     points = distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
     commands = {point.name.replace("_", " ") for point in points if ours.match(point.attr)}
-    # what reads a file has its own test
-    assert commands - {"resource provider allocation apply"} == {command for command, _, _ in TABLE}
+    assert commands == {command for command, _, _ in TABLE}
 
 
 def test_headroom_of_no_host_is_no_success(fake):

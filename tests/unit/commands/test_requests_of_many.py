@@ -27,10 +27,6 @@ providers:
 allocations:
 - {{consumer: {CONSUMER}, project: p, user: u, resources: {{host1: {{VCPU: 1}}}}}}
 """
-CONSUMERS = f"""\
-allocations:
-- {{consumer: {CONSUMER}, project: p, user: u, resources: {{host1: {{VCPU: 2}}}}}}
-"""
 CONFIG = """\
 meta: {schema_version: "1.0"}
 providers:
@@ -44,7 +40,6 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "state.yaml").write_text(FILE)
-    (tmp_path / "consumers.yaml").write_text(CONSUMERS)
     (tmp_path / "config.yaml").write_text(CONFIG)
     fake = FakePlacement()
     hosts = [
@@ -148,11 +143,6 @@ TABLE = [
             f"GET /allocations/{CONSUMER}",
             f"PUT {P}/traits",
         ],
-    ),
-    (
-        "resource provider allocation apply",
-        "--file consumers.yaml",
-        [LIST, f"GET /allocations/{CONSUMER}", "POST /allocations"],
     ),
     ("resource provider config generate", "", [LIST, *each("inventories", "traits")]),
     ("resource provider config lint", "config.yaml", []),
