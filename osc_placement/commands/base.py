@@ -141,31 +141,36 @@ class PlacementCommand(command.Command):
         return parser
 
     def get_description(self) -> str:
-        """Return the docstring with its versions filled in, and with the minimum version."""
+        """Return the docstring with its versions filled in; for one of the reference, the minimum version."""
         description = _VERSION_NAME.sub(
             lambda name: _option_for(getattr(microversion, name[1])), super().get_description()
         )
-        if self.minimum == microversion.MIN:
-            return description
-        return f"{description}\n\nThis command requires at least {_option_for(self.minimum)}."
+        return description if self.example else "\n\n".join((description, *self._tell_minimum()))
+
+    def _tell_minimum(self) -> Iterable[str]:
+        if self.minimum != microversion.MIN:
+            yield f"This command requires at least {_option_for(self.minimum)}."
 
     def get_epilog(self) -> str:
-        """Return the exit statuses and the name of the plugin, which end the help text.
+        """Return the minimum version of a command of ours, the exit statuses and the name of the plugin.
 
         PERF: cliff finds the name by reading the metadata of all installed distributions, at every start of
         every command, with or without help: 0.1 s.
         """
         hooks = [hook.obj.get_epilog() for hook in self._hooks if hook.obj is not None]
         plugin = "This command is provided by the osc-placement plugin."
-        return "\n\n".join(filter(None, (self.exit_statuses, self._epilog, *hooks, plugin)))
+        needs = self._tell_minimum() if self.example else ()
+        return "\n\n".join(filter(None, (*needs, self.exit_statuses, self._epilog, *hooks, plugin)))
 
     def add_option(
         self, parser: argparse._ActionsContainer, *flags: str, since: Version, help: str, **settings: Any
     ) -> None:
         """Add an option that works from API version ``since`` on; refuse its use below that."""
         if help != argparse.SUPPRESS:
-            needs = "Needs API" if self.example else "This option requires at least"
-            help = f"{help} {needs} {since if self.example else _option_for(since)}."
+            needs = (
+                f"(API {since})" if self.example else f"This option requires at least {_option_for(since)}."
+            )
+            help = f"{help} {needs}"
         action = parser.add_argument(*flags, help=help, **settings)
         self._option_minimums = {**self._option_minimums, action.dest: since}
 

@@ -36,7 +36,7 @@ def add_aggregate_option(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, help: str, flag: str = "--aggregate"
 ) -> None:
     """Add an option for aggregates, each given by UUID or name; the help says what ``{aggregate}`` does."""
-    named = "the aggregate with this UUID, or with this name in nova"
+    named = "this aggregate, by UUID or its name in nova"
     parser.add_argument(
         flag,
         type=base.read_text,
@@ -50,11 +50,11 @@ def add_aggregate_option(
 def add_selectors(
     command: base.PlacementCommand,
     parser: argparse.ArgumentParser,
-    title: str = "which resource providers to change; all given conditions must hold",
+    title: str = "all conditions that are given must hold",
 ) -> None:
     """Add the options that select providers."""
     group = parser.add_argument_group("selection", title)
-    add_aggregate_option(group, "Members of {aggregate}. May be repeated for members of any of several.")
+    add_aggregate_option(group, "Members of {aggregate}. May be repeated for any of several.")
     command.add_option(
         group,
         "--in-tree",
@@ -62,7 +62,7 @@ def add_selectors(
         type=base.read_text,
         metavar="<provider>",
         since=microversion.NESTED_PROVIDERS,
-        help="The tree of the resource provider with this name or UUID.",
+        help="The tree of this provider, by name or UUID.",
     )
     _add_capabilities(command, group)
     group.add_argument(
@@ -70,15 +70,14 @@ def add_selectors(
         action=_Once,
         type=base.read_text,
         metavar="<pattern>",
-        help="Those whose name fits this pattern, such as ``rack1-*``; quote it for the shell.",
+        help="Those whose name fits, such as ``'rack1-*'``.",
     )
     group.add_argument(
         "--providers-file",
         action=_Once,
         type=base.read_text,
         metavar="<file>",
-        help="Those listed in this file, a name or UUID in each line; - is standard input. A # at the start "
-        "of a line or after white space starts a comment.",
+        help="Those listed in this file, a name or UUID in each line, # for comments; - is standard input.",
     )
     group.add_argument("--all", action="store_true", help="All resource providers.")
     group.add_argument("--allow-empty", action="store_true", help="Do not fail if none is selected.")
@@ -94,8 +93,8 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.LIST_BY_TRAITS,
-        help=f"Those with this trait; of A,B one is enough (API {microversion.ANY_TRAITS}). May be repeated; "
-        "then all must hold.",
+        help=f"Those with this trait, or with one of A,B (API {microversion.ANY_TRAITS}). May be repeated; "
+        "all must hold.",
     )
     command.add_option(
         group,
@@ -115,7 +114,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.LIST_BY_RESOURCES,
-        help="Those with at least this amount of a resource class free. May be repeated.",
+        help="Those with so much of a class free. May be repeated.",
     )
 
 
@@ -179,13 +178,12 @@ def add_execution(parser: argparse.ArgumentParser, *, is_resume: bool = False) -
     group.add_argument(
         "--dry-run",
         action="store_true",
-        help="Write nothing; show the resource providers that would change, with what they have before "
-        "and after",
+        help="Write nothing; show what would change",
     )
     group.add_argument(
         "--yes",
         action="store_true",
-        help="Do not ask for confirmation; by default the plan has to be confirmed on the terminal",
+        help="Do not ask for confirmation on the terminal",
     )
     if not is_resume:
         group.add_argument(

@@ -76,8 +76,7 @@ class ReportCommand(WatchedCommand, FittedLister):
         add_selectors(
             self,
             parser,
-            "which resource providers to report on; all given conditions must hold. Providers below a "
-            "member of an aggregate are in it too",
+            "all conditions that are given must hold; providers below a member of an aggregate are in it too",
         )
         add_concurrency_option(parser)
         return parser

@@ -36,7 +36,7 @@ class ProvidersWriter:
     the first failure does not want forty more under way.
 
     A provider that is created is sent with all that it has; its parent exists, or is created by an earlier
-    request. A server of an earlier release refuses such a request, and each is created by itself.
+    request.
 
     :ivar size: the number of changes in a request; one if the server takes no more, or a request cannot have
         all that they change, such as allocations or new names

@@ -128,7 +128,7 @@ def test_lost_answer_to_creations_that_were_not_executed_is_resumed(openstack, e
 
 
 def test_server_that_refuses_creations_in_bulk_gets_one_after_the_other(openstack, empty):
-    """A server of an earlier release answers 400, which tells nothing of any one of them."""
+    """A server that knows no creations in such a request answers 400, which tells nothing of any one."""
     text, watcher = describe(2), Watcher(lambda: BAD_REQUEST)
     with proxy_to(
         openstack.endpoint,

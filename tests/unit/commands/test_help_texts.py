@@ -80,6 +80,9 @@ def test_help_of_our_commands_begins_with_what_one_needs(name, monkeypatch):
     assert "==SUPPRESS==" not in text
     options, *_ = (place for place in (text.find("formatter options"), len(text)) if place >= 0)
     assert max(text.find("\n  --yes "), text.find("\n  --dry-run ")) < options
+    if name.startswith("resource provider batch") and "\n  --yes " in text:
+        # what to change, where, and whether to ask: about one screen
+        assert text[: text.find("\n  --yes ")].count("\n") < 46
     assert "See: " not in text
     assert all(
         option in text for action in parser._actions for option in action.option_strings if shown(action)
