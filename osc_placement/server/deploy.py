@@ -275,16 +275,13 @@ class Dispatcher:
         version: Version = environ[http.ENV_MICROVERSION]
         if version < endpoint.since:
             raise errors.HTTPError(endpoint.below)
-        if endpoint.takes_json:
-            http.require_json(web)
-        if endpoint.gives_json:
-            http.require_json_accepted(web)
+        endpoint.require_media_types(web, version)
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
 
         def answer() -> Any:
             if endpoint.needs_database:
                 self._service.health.get_ready()
-            return endpoint.handler(request)
+            return endpoint.answer(request)
 
         try:
             if web.method in _READING:

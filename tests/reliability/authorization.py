@@ -14,7 +14,7 @@ from oslo_policy import policy as oslo_policy
 
 from osc_placement.server import deploy, errors, policies
 from osc_placement.server.api import routes
-from osc_placement.server.policy import Policy
+from osc_placement.server.policy import Policy, list_rules
 from osc_placement.server.testing import make_conf
 
 TABLE = pathlib.Path(__file__).with_name("authorization.yaml")
@@ -84,7 +84,7 @@ def find_rules():
     """The rules that each operation needs: the one that names it, for those of the reference."""
     documented = {
         f"{operation['method']} {operation['path']}": (rule.name,)
-        for rule in policies.list_rules()
+        for rule in list_rules()
         if isinstance(rule, oslo_policy.DocumentedRuleDefault)
         for operation in rule.operations
     }

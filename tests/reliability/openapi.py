@@ -31,28 +31,6 @@ def _describe_changes():
     return schema
 
 
-#: the schemas of bodies, by operation
-BODIES = {
-    "POST /resource_classes": schemas.CUSTOM_CLASS,
-    "POST /resource_providers": schemas.POST_PROVIDER_1_14,
-    "PUT /resource_providers/{uuid}": schemas.PUT_PROVIDER_1_14,
-    "POST /resource_providers/{uuid}/inventories": schemas.POST_INVENTORY,
-    "PUT /resource_providers/{uuid}/inventories": schemas.PUT_INVENTORIES,
-    "PUT /resource_providers/{uuid}/inventories/{resource_class}": schemas.PUT_INVENTORY,
-    "PUT /resource_providers/{uuid}/aggregates": schemas.PUT_AGGREGATES_1_19,
-    "PUT /resource_providers/{uuid}/traits": schemas.PUT_TRAITS,
-    "POST /allocations": schemas.POST_ALLOCATIONS_1_38,
-    "PUT /allocations/{consumer_uuid}": schemas.PUT_ALLOCATIONS_1_38,
-    "POST /-/providers": _describe_changes(),
-    "POST /reshaper": schemas.RESHAPE_1_38,
-}
-#: the schemas of query strings, by operation
-QUERIES = {
-    "GET /resource_providers": schemas.LIST_PROVIDERS_1_18,
-    "GET /allocation_candidates": schemas.LIST_CANDIDATES_1_36,
-    "GET /traits": schemas.LIST_TRAITS,
-    "GET /usages": schemas.LIST_USAGES_1_38,
-}
 #: one group of an allocation candidate, beside the one without a suffix
 SUFFIX = "_GROUP"
 
@@ -86,13 +64,17 @@ def _describe_operation(operation):
         "description": (endpoint.handler.__doc__ or "").strip(),
         # the key by which other OpenStack projects tell the first microversion
         "x-openstack": {"min-ver": str(endpoint.since)},
-        "parameters": [*_list_path_parameters(operation), *_list_query_parameters(operation), _version()],
+        "parameters": [
+            *_list_path_parameters(operation),
+            *_list_query_parameters(_newest(endpoint.query) or {}),
+            _version(),
+        ],
         "responses": {"default": {"description": "What the description says, or an error."}},
     }
     if endpoint.is_public:
         described["security"] = []
-    if operation in BODIES:
-        content = {"application/json": {"schema": BODIES[operation]}}
+    if (body := _newest(endpoint.body)) is not None:
+        content = {"application/json": {"schema": _describe_changes() if "/-/" in operation else body}}
         described["requestBody"] = {"required": True, "content": content}
     return described
 
@@ -109,8 +91,12 @@ def _list_path_parameters(operation):
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _list_query_parameters(operation):
-    schema = QUERIES.get(operation, {})
+def _newest(by_version):
+    """The schema of the newest microversion, or None."""
+    return [None, *by_version.values()][-1]
+
+
+def _list_query_parameters(schema):
     properties = dict(schema.get("properties", {}))
     for pattern, value in schema.get("patternProperties", {}).items():
         name = re.match(r"\^(\w+)", pattern)[1]

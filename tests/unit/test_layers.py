@@ -104,7 +104,7 @@ ARROWS = {
     "server": ("server", "candidates", "package", "whole_file", *SHARED),
     # how errors fit a terminal
     "server.main": ("server", "package", "terminal.screen"),
-    "server.api.schemas": ("model",),
+    "server.api.schemas": ("microversion", "model"),
     "server.policies": (),
     "server.errors": ("codes",),
     "server.observer": (),

@@ -31,7 +31,7 @@ from osc_placement.server.api.matching import Match, compile_schema
 from osc_placement.server.api.schemas import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
@@ -125,35 +125,24 @@ class Request:
         """Check the policy; :raises errors.Forbidden: the caller may not do this."""
         self.service.policy.authorize(self.context, rule, target)
 
-    def pick(self, schemas: Sequence[tuple[Version, Schema]]) -> Schema:
-        """Return the schema for the microversion, from pairs of first version and schema, newest first."""
-        return next(schema for since, schema in schemas if self.version >= since)
-
-    def json(self, schema: Schema, *, of: Callable[[], object] | None = None) -> Any:
+    def json(self, schema: Schema) -> Any:
         """Read the body, which has to match the schema.
 
-        :param of: loads the object of the body; called for an invalid body only, because a missing object is
-            reported first
         :raises errors.HTTPError: 400 if the body is not JSON or does not match
         """
         try:
-            try:
-                text = self.web.body.decode()
-                data = json.loads(
-                    text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_float
-                )
-                if "\\u" in text:
-                    # only an escape can contain characters that are not text
-                    _check_texts(data)
-                check(data, schema)
-            except (ValueError, RecursionError) as error:
-                raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
-            except OSError as error:
-                raise errors.HTTPError(400, "The request body ended before its content-length.") from error
-        except errors.HTTPError:
-            if of is not None:
-                of()
-            raise
+            text = self.web.body.decode()
+            data = json.loads(
+                text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_float
+            )
+            if "\\u" in text:
+                # only an escape can contain characters that are not text
+                _check_texts(data)
+            check(data, schema)
+        except (ValueError, RecursionError) as error:
+            raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
+        except OSError as error:
+            raise errors.HTTPError(400, "The request body ended before its content-length.") from error
         return data
 
     @property

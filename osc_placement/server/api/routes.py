@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The url table: path, method, handler, first microversion. No other place lists the API."""
+"""The url table: path, method, handler, rule, microversions, schemas. No other place lists the API."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import webob
 
 from osc_placement import microversion
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid
-from osc_placement.server import errors
+from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import (
     aggregate,
     allocation,
@@ -24,21 +28,33 @@ from osc_placement.server.api.handlers import (
     trait,
     usage,
 )
-from osc_placement.server.api.http import Request
+from osc_placement.server.api.http import Request, require_json, require_json_accepted
 
-Handler = Callable[[Request], Any]
+Handler = Callable[..., Any]
+#: the beginning of the paths of our own routes; those of the reference never begin like this
+OWN: Final = "/-/"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A handler with the requirements on requests for it."""
+    """A handler with the requirements on requests for it; it gets what was read of the body or the query."""
 
     handler: Handler
+    #: what the caller must be allowed to do; none where the handler asks for what depends on the request
+    rules: tuple[str, ...] = ()
     since: Version = microversion.MIN
     #: the status of answers to older microversions
     below: int = 404
-    #: whether the request body has to be declared as JSON
-    takes_json: bool = False
+    #: the schemas of the JSON body by first microversion, the oldest first; None of versions without a body
+    body: schemas.Schemas = field(default_factory=dict)
+    #: the schemas of the query string, likewise
+    query: schemas.Schemas = field(default_factory=dict)
+    #: whether a missing provider in the path is told before an invalid body
+    of_provider: bool = False
+    #: returns what a rule compares with the caller
+    target: Callable[[Request], Mapping[str, object]] | None = None
+    #: what is asked of the caller or the path before the body or the query is read
+    before: Callable[[Request], None] | None = None
     #: whether the client has to accept JSON
     gives_json: bool = False
     #: whether the handler reads the database, so that the standard names have to be in it before
@@ -48,13 +64,43 @@ class Endpoint:
     #: the path of the endpoint in the table
     path: str = ""
 
+    def require_media_types(self, web: webob.Request, version: Version) -> None:
+        """Check the type of the body and what the client accepts; :raises errors.HTTPError: 415 or 406."""
+        if _pick(self.body, version) is not None:
+            require_json(web)
+        if self.gives_json:
+            require_json_accepted(web)
 
-def _get(handler: Handler, since: Version = microversion.MIN) -> Endpoint:
-    return Endpoint(handler, since, gives_json=True)
+    def answer(self, request: Request) -> Any:
+        """Authorize the request, read its body or query, and call the handler."""
+        for rule in self.rules:
+            request.authorize(rule, self.target and self.target(request))
+        if self.before is not None:
+            self.before(request)
+        if (schema := _pick(self.query, request.version)) is not None:
+            return self.handler(request, request.query(schema))
+        if (schema := _pick(self.body, request.version)) is not None:
+            with resource_provider.after_provider(request) if self.of_provider else nullcontext():
+                data = request.json(schema)
+            return self.handler(request, data)
+        return self.handler(request)
 
 
-def _send(handler: Handler, since: Version = microversion.MIN) -> Endpoint:
-    return Endpoint(handler, since, takes_json=True)
+def _pick(by_version: schemas.Schemas, version: Version) -> schemas.Schema | None:
+    """Return the schema for a microversion."""
+    return next((schema for since, schema in reversed(by_version.items()) if version >= since), None)
+
+
+def _get(handler: Handler, *rules: str, since: Version = microversion.MIN, **more: Any) -> Endpoint:
+    return Endpoint(handler, rules, since, gives_json=True, **more)
+
+
+def _search(handler: Handler, rules: tuple[str, ...], query: schemas.Schemas, **more: Any) -> Endpoint:
+    return _get(handler, *rules, since=next(iter(query)), query=query, **more)
+
+
+def _send(handler: Handler, rule: str, body: schemas.Schemas, **more: Any) -> Endpoint:
+    return Endpoint(handler, (rule,), next(iter(body)), body=body, **more)
 
 
 def _probe(handler: Handler) -> Endpoint:
@@ -64,77 +110,158 @@ def _probe(handler: Handler) -> Endpoint:
 _TABLE: Mapping[str, Mapping[str, Endpoint]] = {
     "/": {"GET": _probe(service.show_versions)},
     "/resource_classes": {
-        "GET": _get(resource_class.list_resource_classes, microversion.RESOURCE_CLASSES),
-        "POST": _send(resource_class.create_resource_class, microversion.RESOURCE_CLASSES),
+        "GET": _get(
+            resource_class.list_resource_classes,
+            policies.RESOURCE_CLASS_LIST,
+            since=microversion.RESOURCE_CLASSES,
+        ),
+        "POST": _send(
+            resource_class.create_resource_class,
+            policies.RESOURCE_CLASS_CREATE,
+            {microversion.RESOURCE_CLASSES: schemas.CUSTOM_CLASS},
+        ),
     },
     "/resource_classes/{name}": {
-        "GET": _get(resource_class.show_resource_class, microversion.RESOURCE_CLASSES),
-        "PUT": Endpoint(resource_class.update_resource_class, microversion.RESOURCE_CLASSES),
-        "DELETE": Endpoint(resource_class.delete_resource_class, microversion.RESOURCE_CLASSES),
+        "GET": _get(
+            resource_class.show_resource_class,
+            policies.RESOURCE_CLASS_SHOW,
+            since=microversion.RESOURCE_CLASSES,
+        ),
+        "PUT": _send(
+            resource_class.update_resource_class,
+            policies.RESOURCE_CLASS_UPDATE,
+            {
+                microversion.RESOURCE_CLASSES: schemas.CUSTOM_CLASS,
+                microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY: None,
+            },
+        ),
+        "DELETE": Endpoint(
+            resource_class.delete_resource_class,
+            (policies.RESOURCE_CLASS_DELETE,),
+            microversion.RESOURCE_CLASSES,
+        ),
     },
     "/resource_providers": {
-        "GET": _get(resource_provider.list_providers),
-        "POST": _send(resource_provider.create_provider),
+        "GET": _search(resource_provider.list_providers, (policies.PROVIDER_LIST,), schemas.LIST_PROVIDERS),
+        "POST": _send(resource_provider.create_provider, policies.PROVIDER_CREATE, schemas.POST_PROVIDER),
     },
     "/resource_providers/{uuid}": {
-        "GET": _get(resource_provider.show_provider),
-        "DELETE": Endpoint(resource_provider.delete_provider),
-        "PUT": _send(resource_provider.update_provider),
+        "GET": _get(resource_provider.show_provider, policies.PROVIDER_SHOW),
+        "DELETE": Endpoint(resource_provider.delete_provider, (policies.PROVIDER_DELETE,)),
+        "PUT": _send(
+            resource_provider.update_provider,
+            policies.PROVIDER_UPDATE,
+            schemas.PUT_PROVIDER,
+            of_provider=True,
+        ),
     },
     "/resource_providers/{uuid}/inventories": {
-        "GET": _get(inventory.list_inventories),
-        "POST": _send(inventory.create_inventory),
-        "PUT": _send(inventory.set_inventories),
-        "DELETE": Endpoint(inventory.delete_inventories, microversion.DELETE_INVENTORIES, below=405),
+        "GET": _get(inventory.list_inventories, policies.INVENTORY_LIST),
+        "POST": _send(
+            inventory.create_inventory,
+            policies.INVENTORY_CREATE,
+            {microversion.MIN: schemas.POST_INVENTORY},
+            of_provider=True,
+        ),
+        "PUT": _send(
+            inventory.set_inventories,
+            policies.INVENTORY_UPDATE,
+            {microversion.MIN: schemas.PUT_INVENTORIES},
+            of_provider=True,
+        ),
+        "DELETE": Endpoint(
+            inventory.delete_inventories,
+            (policies.INVENTORY_DELETE,),
+            microversion.DELETE_INVENTORIES,
+            below=405,
+        ),
     },
     "/resource_providers/{uuid}/inventories/{resource_class}": {
-        "GET": _get(inventory.show_inventory),
-        "PUT": _send(inventory.update_inventory),
-        "DELETE": Endpoint(inventory.delete_inventory),
+        "GET": _get(inventory.show_inventory, policies.INVENTORY_SHOW),
+        "PUT": _send(
+            inventory.update_inventory,
+            policies.INVENTORY_UPDATE,
+            {microversion.MIN: schemas.PUT_INVENTORY},
+            of_provider=True,
+        ),
+        "DELETE": Endpoint(inventory.delete_inventory, (policies.INVENTORY_DELETE,)),
     },
-    "/resource_providers/{uuid}/usages": {"GET": _get(usage.show_provider_usages)},
+    "/resource_providers/{uuid}/usages": {"GET": _get(usage.show_provider_usages, policies.PROVIDER_USAGES)},
     "/resource_providers/{uuid}/aggregates": {
-        "GET": _get(aggregate.list_aggregates, microversion.PROVIDER_AGGREGATES),
-        "PUT": _send(aggregate.set_aggregates, microversion.PROVIDER_AGGREGATES),
+        "GET": _get(
+            aggregate.list_aggregates, policies.AGGREGATE_LIST, since=microversion.PROVIDER_AGGREGATES
+        ),
+        "PUT": _send(
+            aggregate.set_aggregates, policies.AGGREGATE_UPDATE, schemas.PUT_AGGREGATES, of_provider=True
+        ),
     },
-    "/resource_providers/{uuid}/allocations": {"GET": _get(allocation.list_provider_allocations)},
+    "/resource_providers/{uuid}/allocations": {
+        "GET": _get(allocation.list_provider_allocations, policies.PROVIDER_ALLOCATION_LIST)
+    },
     "/resource_providers/{uuid}/traits": {
-        "GET": _get(trait.list_provider_traits, microversion.TRAITS),
-        "PUT": _send(trait.set_provider_traits, microversion.TRAITS),
-        "DELETE": Endpoint(trait.delete_provider_traits, microversion.TRAITS),
+        "GET": _get(trait.list_provider_traits, policies.PROVIDER_TRAIT_LIST, since=microversion.TRAITS),
+        "PUT": _send(
+            trait.set_provider_traits,
+            policies.PROVIDER_TRAIT_UPDATE,
+            {microversion.TRAITS: schemas.PUT_TRAITS},
+        ),
+        "DELETE": Endpoint(
+            trait.delete_provider_traits, (policies.PROVIDER_TRAIT_DELETE,), microversion.TRAITS
+        ),
     },
-    "/allocations": {"POST": _send(allocation.set_many_allocations, microversion.POST_ALLOCATIONS)},
+    "/allocations": {
+        "POST": _send(allocation.set_many_allocations, policies.ALLOCATION_MANAGE, schemas.POST_ALLOCATIONS)
+    },
     "/allocations/{consumer_uuid}": {
-        "GET": _get(allocation.list_consumer_allocations),
-        "PUT": _send(allocation.set_allocations),
-        "DELETE": Endpoint(allocation.delete_allocations),
+        "GET": _get(allocation.list_consumer_allocations, policies.ALLOCATION_LIST),
+        "PUT": _send(
+            allocation.set_allocations,
+            policies.ALLOCATION_UPDATE,
+            schemas.PUT_ALLOCATIONS,
+            before=allocation.check_consumer,
+        ),
+        "DELETE": Endpoint(allocation.delete_allocations, (policies.ALLOCATION_DELETE,)),
     },
     "/allocation_candidates": {
-        "GET": _get(allocation_candidate.list_candidates, microversion.ALLOCATION_CANDIDATES),
+        "GET": _search(
+            allocation_candidate.list_candidates, (policies.CANDIDATE_LIST,), schemas.LIST_CANDIDATES
+        )
     },
-    # our own routes; paths of the reference never begin like this
-    "/-/allocations": {"GET": _get(allocation.read_allocations)},
+    "/-/allocations": {
+        "GET": _get(allocation.read_allocations, policies.ALLOCATION_LIST, policies.PROVIDER_ALLOCATION_LIST)
+    },
     "/-/providers": {
-        "GET": _get(resource_provider.read_providers),
+        "GET": _search(
+            resource_provider.read_providers,
+            (policies.PROVIDER_LIST,),
+            {microversion.MIN: schemas.READ_PROVIDERS},
+        ),
         # before this version, changes of aggregates have no generation and could not be refused
         "POST": Endpoint(
             provider_changes.change_providers,
-            microversion.AGGREGATES_WITH_GENERATION,
-            takes_json=True,
+            since=microversion.AGGREGATES_WITH_GENERATION,
+            before=provider_changes.authorize_any,
+            body={microversion.AGGREGATES_WITH_GENERATION: schemas.CHANGE_PROVIDERS},
             gives_json=True,
         ),
     },
     "/-/healthz": {"GET": _probe(service.show_life)},
     "/-/readyz": {"GET": _probe(service.show_readiness)},
     "/-/metrics": {"GET": Endpoint(service.show_metrics, needs_database=False)},
-    "/reshaper": {"POST": _send(reshaper.reshape, microversion.RESHAPER)},
-    "/traits": {"GET": _get(trait.list_traits, microversion.TRAITS)},
-    "/traits/{name}": {
-        "GET": Endpoint(trait.show_trait, microversion.TRAITS),
-        "PUT": Endpoint(trait.create_trait, microversion.TRAITS),
-        "DELETE": Endpoint(trait.delete_trait, microversion.TRAITS),
+    "/reshaper": {"POST": _send(reshaper.reshape, policies.RESHAPE, schemas.RESHAPE)},
+    "/traits": {
+        "GET": _search(trait.list_traits, (policies.TRAIT_LIST,), {microversion.TRAITS: schemas.LIST_TRAITS})
     },
-    "/usages": {"GET": _get(usage.show_total_usages, microversion.TOTAL_USAGES)},
+    "/traits/{name}": {
+        "GET": Endpoint(trait.show_trait, (policies.TRAIT_SHOW,), microversion.TRAITS),
+        "PUT": Endpoint(trait.create_trait, (policies.TRAIT_UPDATE,), microversion.TRAITS),
+        "DELETE": Endpoint(trait.delete_trait, (policies.TRAIT_DELETE,), microversion.TRAITS),
+    },
+    "/usages": {
+        "GET": _search(
+            usage.show_total_usages, (policies.TOTAL_USAGES,), schemas.LIST_USAGES, target=usage.find_target
+        )
+    },
 }
 
 ROUTES: Mapping[str, Mapping[str, Endpoint]] = {

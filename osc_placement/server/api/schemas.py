@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON schemas of the bodies and query strings of requests, by noun; a constant per range of microversions.
+"""JSON schemas of the bodies and query strings of requests, by noun; a constant per range of microversions,
+and a table of these where there are several.
 
 Clients see jsonschema's messages, which quote the schema and report the first of several errors. So the order
 of keywords in a schema is part of the API, like their values.
@@ -10,9 +11,13 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
+from osc_placement import microversion
+from osc_placement.microversion import Version
 from osc_placement.model import MAX_AMOUNT, MAX_RATIO
 
 Schema = dict[str, Any]
+#: by first microversion, the oldest first; None for versions of a request that has no body
+Schemas = dict[Version, Schema | None]
 
 NAME_PATTERN: Final = "^[A-Z0-9_]+$"
 _CUSTOM_NAME_PATTERN: Final = "^CUSTOM_[A-Z0-9_]+$"
@@ -51,14 +56,29 @@ _PARENT = {"parent_provider_uuid": {"anyOf": [_UUID, {"type": "null"}]}}
 
 POST_PROVIDER_1_0 = _record({"name": _PROVIDER_NAME, "uuid": _UUID}, required=("name",))
 POST_PROVIDER_1_14 = _extend(POST_PROVIDER_1_0, _PARENT)
+POST_PROVIDER: Final[Schemas] = {
+    microversion.MIN: POST_PROVIDER_1_0,
+    microversion.NESTED_PROVIDERS: POST_PROVIDER_1_14,
+}
 PUT_PROVIDER_1_0 = _record({"name": _PROVIDER_NAME}, required=("name",))
 PUT_PROVIDER_1_14 = _extend(PUT_PROVIDER_1_0, _PARENT)
+PUT_PROVIDER: Final[Schemas] = {
+    microversion.MIN: PUT_PROVIDER_1_0,
+    microversion.NESTED_PROVIDERS: PUT_PROVIDER_1_14,
+}
 
 LIST_PROVIDERS_1_0 = _record({"name": _TEXT, "uuid": _UUID})
 LIST_PROVIDERS_1_3 = _extend(LIST_PROVIDERS_1_0, {"member_of": _TEXT})
 LIST_PROVIDERS_1_4 = _extend(LIST_PROVIDERS_1_3, {"resources": _TEXT})
 LIST_PROVIDERS_1_14 = _extend(LIST_PROVIDERS_1_4, {"in_tree": _UUID})
 LIST_PROVIDERS_1_18 = _extend(LIST_PROVIDERS_1_14, {"required": _TEXT})
+LIST_PROVIDERS: Final[Schemas] = {
+    microversion.MIN: LIST_PROVIDERS_1_0,
+    microversion.LIST_BY_AGGREGATE: LIST_PROVIDERS_1_3,
+    microversion.LIST_BY_RESOURCES: LIST_PROVIDERS_1_4,
+    microversion.NESTED_PROVIDERS: LIST_PROVIDERS_1_14,
+    microversion.LIST_BY_TRAITS: LIST_PROVIDERS_1_18,
+}
 
 #: the query of the bulk read, at any microversion
 READ_PROVIDERS = _extend(LIST_PROVIDERS_1_18, {"want": {"type": "string"}})
@@ -83,6 +103,10 @@ PUT_AGGREGATES_1_19 = _record(
     {"aggregates": PUT_AGGREGATES_1_1, "resource_provider_generation": _GENERATION},
     required=("aggregates", "resource_provider_generation"),
 )
+PUT_AGGREGATES: Final[Schemas] = {
+    microversion.PROVIDER_AGGREGATES: PUT_AGGREGATES_1_1,
+    microversion.AGGREGATES_WITH_GENERATION: PUT_AGGREGATES_1_19,
+}
 
 # Inventories, the same at every microversion.
 
@@ -207,11 +231,25 @@ PUT_ALLOCATIONS_1_38 = _extend(
     {"consumer_type": {"type": "string", "pattern": NAME_PATTERN, **_EXTERNAL_ID}},
     required=("consumer_type",),
 )
+PUT_ALLOCATIONS: Final[Schemas] = {
+    microversion.MIN: PUT_ALLOCATIONS_1_0,
+    microversion.CONSUMER_OWNER_REQUIRED: PUT_ALLOCATIONS_1_8,
+    microversion.ALLOCATIONS_BY_PROVIDER: PUT_ALLOCATIONS_1_12,
+    microversion.CONSUMER_GENERATIONS: PUT_ALLOCATIONS_1_28,
+    microversion.MAPPINGS: PUT_ALLOCATIONS_1_34,
+    microversion.CONSUMER_TYPES: PUT_ALLOCATIONS_1_38,
+}
 
 POST_ALLOCATIONS_1_13 = _by_consumer(_by_provider(0))
 POST_ALLOCATIONS_1_28 = _by_consumer(PUT_ALLOCATIONS_1_28)
 POST_ALLOCATIONS_1_34 = _by_consumer(PUT_ALLOCATIONS_1_34)
 POST_ALLOCATIONS_1_38 = _by_consumer(PUT_ALLOCATIONS_1_38)
+POST_ALLOCATIONS: Final[Schemas] = {
+    microversion.POST_ALLOCATIONS: POST_ALLOCATIONS_1_13,
+    microversion.CONSUMER_GENERATIONS: POST_ALLOCATIONS_1_28,
+    microversion.MAPPINGS: POST_ALLOCATIONS_1_34,
+    microversion.CONSUMER_TYPES: POST_ALLOCATIONS_1_38,
+}
 
 # The reshaper.
 
@@ -233,6 +271,11 @@ def _reshape(allocations: Schema) -> Schema:
 RESHAPE_1_30 = _reshape(POST_ALLOCATIONS_1_28)
 RESHAPE_1_34 = _reshape(POST_ALLOCATIONS_1_34)
 RESHAPE_1_38 = _reshape(POST_ALLOCATIONS_1_38)
+RESHAPE: Final[Schemas] = {
+    microversion.RESHAPER: RESHAPE_1_30,
+    microversion.MAPPINGS: RESHAPE_1_34,
+    microversion.CONSUMER_TYPES: RESHAPE_1_38,
+}
 
 # Usages.
 
@@ -241,6 +284,10 @@ LIST_USAGES_1_38 = _extend(
     LIST_USAGES_1_9,
     {"consumer_type": {"type": "string", "pattern": f"{NAME_PATTERN}|^all|^unknown$", **_EXTERNAL_ID}},
 )
+LIST_USAGES: Final[Schemas] = {
+    microversion.TOTAL_USAGES: LIST_USAGES_1_9,
+    microversion.CONSUMER_TYPES: LIST_USAGES_1_38,
+}
 
 # Allocation candidates.
 
@@ -268,3 +315,14 @@ LIST_CANDIDATES_1_31 = _with_groups("[1-9][0-9]*", "resources", "required", "mem
 LIST_CANDIDATES_1_33 = _with_groups("[a-zA-Z0-9_-]{1,64}", "resources", "required", "member_of", "in_tree")
 LIST_CANDIDATES_1_35 = _extend(LIST_CANDIDATES_1_33, {"root_required": _TEXT_IN_LIST})
 LIST_CANDIDATES_1_36 = _extend(LIST_CANDIDATES_1_35, {"same_subtree": _TEXT_IN_LIST})
+LIST_CANDIDATES: Final[Schemas] = {
+    microversion.ALLOCATION_CANDIDATES: LIST_CANDIDATES_1_10,
+    microversion.CANDIDATES_LIMIT: LIST_CANDIDATES_1_16,
+    microversion.CANDIDATES_TRAITS: LIST_CANDIDATES_1_17,
+    microversion.CANDIDATES_BY_AGGREGATE: LIST_CANDIDATES_1_21,
+    microversion.GRANULAR_CANDIDATES: LIST_CANDIDATES_1_25,
+    microversion.CANDIDATES_IN_TREE: LIST_CANDIDATES_1_31,
+    microversion.NAMED_GROUPS: LIST_CANDIDATES_1_33,
+    microversion.ROOT_REQUIRED: LIST_CANDIDATES_1_35,
+    microversion.SAME_SUBTREE: LIST_CANDIDATES_1_36,
+}

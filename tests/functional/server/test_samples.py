@@ -9,7 +9,7 @@ import sys
 import yaml
 
 from osc_placement.server import conf as configuration
-from osc_placement.server import policies
+from osc_placement.server.policy import list_rules
 from tests.functional import forking
 
 BIN = pathlib.Path(sys.executable).parent
@@ -70,7 +70,7 @@ def test_policy_sample_has_every_rule():
     """Every rule is there, commented out; with the comments taken away, it is a policy file."""
     text = run("placement-server", "policy", "sample")
     rules = yaml.safe_load("\n".join(re.findall(r'^#(".*)$', text, re.MULTILINE)))
-    assert set(rules) == {rule.name for rule in policies.list_rules()}
+    assert set(rules) == {rule.name for rule in list_rules()}
 
 
 def test_policy_generator_knows_our_namespace():
@@ -97,4 +97,4 @@ def test_policy_tools_find_our_rules_by_their_entry_point(tmp_path):
     )
     merged = yaml.safe_load(done.stdout)
     assert merged["placement:traits:list"] == "role:reader"
-    assert set(merged) == {rule.name for rule in policies.list_rules()}
+    assert set(merged) == {rule.name for rule in list_rules()}

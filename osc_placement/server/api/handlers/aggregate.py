@@ -6,11 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from osc_placement import codes, microversion
-from osc_placement.server import errors, policies
-from osc_placement.server.api import schemas
+from osc_placement.server import errors
 from osc_placement.server.api.http import Request, reply
 from osc_placement.server.db import aggregate as db
-from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
 
 
@@ -23,7 +21,6 @@ def _reply(request: Request, aggregates: list[str], generation: int | None) -> A
 
 def list_aggregates(request: Request) -> Any:
     """GET /resource_providers/{uuid}/aggregates."""
-    request.authorize(policies.AGGREGATE_LIST)
     if (known := request.find_known()) is not None:
         _, node = known
         return _reply(request, list(node.aggregates), node.generation)
@@ -43,15 +40,10 @@ SET_ANSWERS = (
 )
 
 
-def set_aggregates(request: Request) -> Any:
+def set_aggregates(request: Request, data: Any) -> Any:
     """PUT /resource_providers/{uuid}/aggregates: these and no others; from 1.19 guarded by the generation."""
-    request.authorize(policies.AGGREGATE_UPDATE)
     uuid = request.path["uuid"]
     guarded = request.version >= microversion.AGGREGATES_WITH_GENERATION
-    data = request.json(
-        schemas.PUT_AGGREGATES_1_19 if guarded else schemas.PUT_AGGREGATES_1_1,
-        of=lambda: request.database.read(provider_db.load, uuid),
-    )
     aggregates = data["aggregates"] if guarded else data
     generation = data["resource_provider_generation"] if guarded else None
     with answering(*SET_ANSWERS):

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from osc_placement import codes, microversion
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid, is_uuid
-from osc_placement.server import errors, policies
-from osc_placement.server.api import schemas
+from osc_placement.server import errors
 from osc_placement.server.api.http import Request, find_latest, no_content, reply, stream
 from osc_placement.server.db import allocation as db
 from osc_placement.server.db.consumer import Owner
@@ -31,25 +30,10 @@ UNFIT = Answer(errors.InventoryUnfit, 409, "Unable to allocate inventory: {error
 PROVIDER_MISSING = Answer(
     errors.ProviderNotFound, 400, "Allocation for resource provider '{error.uuid}' that does not exist."
 )
-_PUT_SCHEMAS = (
-    (microversion.CONSUMER_TYPES, schemas.PUT_ALLOCATIONS_1_38),
-    (microversion.MAPPINGS, schemas.PUT_ALLOCATIONS_1_34),
-    (microversion.CONSUMER_GENERATIONS, schemas.PUT_ALLOCATIONS_1_28),
-    (microversion.ALLOCATIONS_BY_PROVIDER, schemas.PUT_ALLOCATIONS_1_12),
-    (microversion.CONSUMER_OWNER_REQUIRED, schemas.PUT_ALLOCATIONS_1_8),
-    (microversion.MIN, schemas.PUT_ALLOCATIONS_1_0),
-)
-_POST_SCHEMAS = (
-    (microversion.CONSUMER_TYPES, schemas.POST_ALLOCATIONS_1_38),
-    (microversion.MAPPINGS, schemas.POST_ALLOCATIONS_1_34),
-    (microversion.CONSUMER_GENERATIONS, schemas.POST_ALLOCATIONS_1_28),
-    (microversion.POST_ALLOCATIONS, schemas.POST_ALLOCATIONS_1_13),
-)
 
 
 def list_consumer_allocations(request: Request) -> Any:
     """GET /allocations/{consumer_uuid}: what it holds, by provider; nothing, if nobody knows it."""
-    request.authorize(policies.ALLOCATION_LIST)
     held = request.search(db.load_of_consumer, [], request.path["consumer_uuid"])
     by_provider: dict[str, Any] = {}
     for item in held:
@@ -68,7 +52,6 @@ def list_consumer_allocations(request: Request) -> Any:
 
 def list_provider_allocations(request: Request) -> Any:
     """GET /resource_providers/{uuid}/allocations: what is held of it, by consumer."""
-    request.authorize(policies.PROVIDER_ALLOCATION_LIST)
     subject = request.path["uuid"]
     missing = Answer(errors.ProviderNotFound, 404, "Resource provider '{uuid}' not found: {error}")
     with answering(missing, uuid=subject):
@@ -85,8 +68,6 @@ def list_provider_allocations(request: Request) -> Any:
 
 def read_allocations(request: Request) -> Any:
     """GET /-/allocations: what every consumer holds, and whose it is."""
-    request.authorize(policies.ALLOCATION_LIST)
-    request.authorize(policies.PROVIDER_ALLOCATION_LIST)
     return stream(request, _render_consumers(request.database.read(db.load_all)))
 
 
@@ -117,13 +98,16 @@ def _render_consumer(facts: tuple[Any, ...], rows: Iterable[Any]) -> str:
     return json.dumps(document)
 
 
-def set_allocations(request: Request) -> Any:
-    """PUT /allocations/{consumer_uuid}: these and no others."""
-    request.authorize(policies.ALLOCATION_UPDATE)
+def check_consumer(request: Request) -> None:
+    """Check the path of a consumer that gets allocations; :raises errors.HTTPError: 400, it has no UUID."""
     consumer_uuid = request.path["consumer_uuid"]
     if not is_uuid(consumer_uuid):
         raise errors.HTTPError(400, f"Malformed consumer_uuid: {consumer_uuid}")
-    data = request.json(request.pick(_PUT_SCHEMAS))
+
+
+def set_allocations(request: Request, data: Any) -> Any:
+    """PUT /allocations/{consumer_uuid}: these and no others."""
+    consumer_uuid = request.path["consumer_uuid"]
     missing = Answer(errors.NotFound, 400, "Unable to allocate inventory for consumer {consumer}: {error}")
     answers = (PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED)
     with answering(*answers, consumer=consumer_uuid):
@@ -131,10 +115,8 @@ def set_allocations(request: Request) -> Any:
     return no_content(request)
 
 
-def set_many_allocations(request: Request) -> Any:
+def set_many_allocations(request: Request, data: Any) -> Any:
     """POST /allocations: for several consumers at once, all or nothing."""
-    request.authorize(policies.ALLOCATION_MANAGE)
-    data = request.json(request.pick(_POST_SCHEMAS))
     missing = Answer(errors.NotFound, 400, "Unable to allocate inventory {error}")
     with answering(PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED):
         request.service.claims.replace(read_claims(request, data))
@@ -143,7 +125,6 @@ def set_many_allocations(request: Request) -> Any:
 
 def delete_allocations(request: Request) -> Any:
     """DELETE /allocations/{consumer_uuid}: all it holds."""
-    request.authorize(policies.ALLOCATION_DELETE)
     with answering(Answer(errors.AllocationsNotFound, 404, "{error}")):
         request.database.write(db.delete, request.path["consumer_uuid"])
     return no_content(request)

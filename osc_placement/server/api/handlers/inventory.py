@@ -9,11 +9,11 @@ from typing import Any
 
 from osc_placement import codes, microversion
 from osc_placement.model import Inventory
-from osc_placement.server import errors, policies
+from osc_placement.server import errors
 from osc_placement.server.api import schemas
+from osc_placement.server.api.handlers.resource_provider import after_provider
 from osc_placement.server.api.http import Request, check, find_latest, no_content, reply
 from osc_placement.server.db import inventory as db
-from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
 
 _PROVIDER_MISSING = Answer(
@@ -23,15 +23,6 @@ _NAME = re.compile(schemas.NAME_PATTERN)
 _GENERATION_CONFLICT = Answer(
     errors.ProviderChanged, 409, "resource provider generation conflict", codes.CONCURRENT_UPDATE
 )
-
-
-def _body(request: Request, schema: schemas.Schema) -> Any:
-    """Return the body; a missing provider is reported even if the body is invalid too."""
-    return request.json(schema, of=lambda: _find_subject(request))
-
-
-def _find_subject(request: Request) -> provider_db.Provider:
-    return request.database.read(provider_db.load, request.path["uuid"])
 
 
 def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
@@ -71,7 +62,6 @@ def _reply_with_all(
 
 def list_inventories(request: Request) -> Any:
     """GET /resource_providers/{uuid}/inventories."""
-    request.authorize(policies.INVENTORY_LIST)
     if (known := request.find_known()) is not None:
         _, node = known
         by_class = {name: stock.inventory for name, stock in node.stocks.items()}
@@ -85,7 +75,6 @@ def list_inventories(request: Request) -> Any:
 
 def show_inventory(request: Request) -> Any:
     """GET /resource_providers/{uuid}/inventories/{resource_class}."""
-    request.authorize(policies.INVENTORY_SHOW)
     uuid, resource_class = request.path["uuid"], request.path["resource_class"]
     with answering(_PROVIDER_MISSING, uuid=uuid):
         provider, stored = request.database.read(db.load_of, uuid)
@@ -95,11 +84,9 @@ def show_inventory(request: Request) -> Any:
     raise errors.HTTPError(404, f"No inventory of class {resource_class} for {uuid}")
 
 
-def create_inventory(request: Request) -> Any:
+def create_inventory(request: Request, data: Any) -> Any:
     """POST /resource_providers/{uuid}/inventories: one more class."""
-    request.authorize(policies.INVENTORY_CREATE)
     uuid = request.path["uuid"]
-    data = _body(request, schemas.POST_INVENTORY)
     resource_class, inventory = data["resource_class"], Inventory.from_json(data)
     unable = "Unable to create inventory for resource provider {uuid}: {error}"
     answers = (
@@ -130,16 +117,11 @@ SET_ANSWERS = (
 )
 
 
-def set_inventories(request: Request) -> Any:
+def set_inventories(request: Request, data: Any) -> Any:
     """PUT /resource_providers/{uuid}/inventories: these and no others."""
-    request.authorize(policies.INVENTORY_UPDATE)
     uuid = request.path["uuid"]
-    data = _body(request, schemas.PUT_INVENTORIES)
-    try:
+    with after_provider(request):
         wanted = read_inventories(data["inventories"])
-    except errors.HTTPError:
-        _find_subject(request)
-        raise
     with answering(*SET_ANSWERS, uuid=uuid):
         generation = request.database.write(
             db.replace,
@@ -151,11 +133,9 @@ def set_inventories(request: Request) -> Any:
     return _reply_with_all(request, wanted, generation)
 
 
-def update_inventory(request: Request) -> Any:
+def update_inventory(request: Request, data: Any) -> Any:
     """PUT /resource_providers/{uuid}/inventories/{resource_class}."""
-    request.authorize(policies.INVENTORY_UPDATE)
     uuid, resource_class = request.path["uuid"], request.path["resource_class"]
-    data = _body(request, schemas.PUT_INVENTORY)
     inventory = Inventory.from_json(data)
     answers = (
         _GENERATION_CONFLICT,
@@ -183,7 +163,6 @@ def update_inventory(request: Request) -> Any:
 
 def delete_inventories(request: Request) -> Any:
     """DELETE /resource_providers/{uuid}/inventories: all of them."""
-    request.authorize(policies.INVENTORY_DELETE)
     uuid = request.path["uuid"]
     changed = Answer(
         errors.ConcurrentUpdate,
@@ -199,7 +178,6 @@ def delete_inventories(request: Request) -> Any:
 
 def delete_inventory(request: Request) -> Any:
     """DELETE /resource_providers/{uuid}/inventories/{resource_class}."""
-    request.authorize(policies.INVENTORY_DELETE)
     uuid, resource_class = request.path["uuid"], request.path["resource_class"]
     unable = "Unable to delete inventory of class {resource_class}: {error}"
     missing = "No inventory of class {resource_class} found for delete"

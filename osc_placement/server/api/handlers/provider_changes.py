@@ -42,18 +42,19 @@ _PARTS: Final[Mapping[str, _Part]] = {
 }
 
 
-def change_providers(request: Request) -> Any:
-    """POST /-/providers: create many, or replace what they have, each whole or all or none."""
-    # a caller that may change no part is told nothing about the body
+def authorize_any(request: Request) -> None:
+    """Tell a caller that may change no part nothing about the body; :raises errors.Forbidden:."""
     for part in _PARTS.values():
         try:
             request.authorize(part.rule)
-            break
+            return
         except errors.Forbidden as error:
             refusal = error
-    else:
-        raise refusal
-    body = request.json(schemas.CHANGE_PROVIDERS)
+    raise refusal
+
+
+def change_providers(request: Request, body: Any) -> Any:
+    """POST /-/providers: create many, or replace what they have, each whole or all or none."""
     changes, atomic = body["changes"], body.get("atomic", False)
     for name, part in _PARTS.items():
         if any(name in change for change in changes):

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from osc_placement import codes, microversion
-from osc_placement.server import errors, policies
-from osc_placement.server.api import schemas
+from osc_placement import codes
+from osc_placement.server import errors
 from osc_placement.server.api.handlers.allocation import (
     CONSUMER_CHANGED,
     PROVIDER_MISSING,
@@ -30,17 +29,10 @@ _ANSWERS = (
     Answer(errors.NotFound, 400, "malformed reshaper data: {error}"),
     Answer(errors.InventoryInUse, 409, "update conflict: {error}", codes.INVENTORY_IN_USE),
 )
-_SCHEMAS = (
-    (microversion.CONSUMER_TYPES, schemas.RESHAPE_1_38),
-    (microversion.MAPPINGS, schemas.RESHAPE_1_34),
-    (microversion.RESHAPER, schemas.RESHAPE_1_30),
-)
 
 
-def reshape(request: Request) -> Any:
+def reshape(request: Request, data: Any) -> Any:
     """POST /reshaper."""
-    request.authorize(policies.RESHAPE)
-    data = request.json(request.pick(_SCHEMAS))
     wanted = {
         uuid: db.NewInventories(
             item["resource_provider_generation"],

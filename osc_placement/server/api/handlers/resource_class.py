@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.server import errors, policies
+from osc_placement.server import errors
 from osc_placement.server.api import schemas
-from osc_placement.server.api.http import Request, check, find_latest, no_content, reply, require_json
+from osc_placement.server.api.http import Request, check, find_latest, no_content, reply
 from osc_placement.server.db import resource_class as db
 from osc_placement.server.errors import Answer, answering
 
@@ -19,7 +19,6 @@ def _serialize(request: Request, name: str) -> dict[str, Any]:
 
 def list_resource_classes(request: Request) -> Any:
     """GET /resource_classes."""
-    request.authorize(policies.RESOURCE_CLASS_LIST)
     classes = request.database.read(db.load_all)
     body = {"resource_classes": [_serialize(request, item.name) for item in classes]}
     return reply(request, body, modified=find_latest(item.modified for item in classes))
@@ -27,27 +26,23 @@ def list_resource_classes(request: Request) -> Any:
 
 def show_resource_class(request: Request) -> Any:
     """GET /resource_classes/{name}."""
-    request.authorize(policies.RESOURCE_CLASS_SHOW)
     found = request.database.read(db.load, request.path["name"])
     return reply(request, _serialize(request, found.name), modified=found.modified)
 
 
-def create_resource_class(request: Request) -> Any:
+def create_resource_class(request: Request, data: Any) -> Any:
     """POST /resource_classes."""
-    request.authorize(policies.RESOURCE_CLASS_CREATE)
-    name = request.json(schemas.CUSTOM_CLASS)["name"]
+    name = data["name"]
     exists = Answer(errors.ResourceClassExists, 409, "Conflicting resource class already exists: {error}")
     with answering(exists):
         request.database.write(db.create, name)
     return no_content(request, status=201, location=request.link("resource_classes", name))
 
 
-def update_resource_class(request: Request) -> Any:
+def update_resource_class(request: Request, data: Any = None) -> Any:
     """PUT /resource_classes/{name}: create it or confirm that it is there; before 1.7, rename it."""
-    request.authorize(policies.RESOURCE_CLASS_UPDATE)
     if request.version < microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY:
-        require_json(request.web)
-        new_name = request.json(schemas.CUSTOM_CLASS)["name"]
+        new_name = data["name"]
         with answering(Answer(errors.ResourceClassExists, 409, "Resource class already exists: {error}")):
             request.database.write(db.rename, request.path["name"], new_name)
         return reply(request, _serialize(request, new_name))
@@ -59,7 +54,6 @@ def update_resource_class(request: Request) -> Any:
 
 def delete_resource_class(request: Request) -> Any:
     """DELETE /resource_classes/{name}."""
-    request.authorize(policies.RESOURCE_CLASS_DELETE)
     answers = (
         Answer(errors.StandardIsFixed, 400, "Error in delete resource class: {error}"),
         Answer(errors.ResourceClassInUse, 409, "Error in delete resource class: {error}"),

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,6 @@ from osc_placement.candidates.match import select
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
-from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import provider_body
 from osc_placement.server.api.http import Request, no_content, reply, reply_bytes, stream
 from osc_placement.server.db import provider as db
@@ -27,13 +27,6 @@ _PART_RULES: Mapping[Part, str] = {
     "traits": policies.PROVIDER_TRAIT_LIST,
     "aggregates": policies.AGGREGATE_LIST,
 }
-_LIST_SCHEMAS = (
-    (microversion.LIST_BY_TRAITS, schemas.LIST_PROVIDERS_1_18),
-    (microversion.NESTED_PROVIDERS, schemas.LIST_PROVIDERS_1_14),
-    (microversion.LIST_BY_RESOURCES, schemas.LIST_PROVIDERS_1_4),
-    (microversion.LIST_BY_AGGREGATE, schemas.LIST_PROVIDERS_1_3),
-    (microversion.MIN, schemas.LIST_PROVIDERS_1_0),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +54,18 @@ def _serialize(request: Request, provider: db.Provider) -> dict[str, Any]:
     return data
 
 
-def list_providers(request: Request) -> Any:
+def list_providers(request: Request, parameters: Mapping[str, str]) -> Any:
     """GET /resource_providers: those that pass all filters."""
-    request.authorize(policies.PROVIDER_LIST)
-    view, slots = _find(request, _parse_filters(request, request.pick(_LIST_SCHEMAS)))
+    view, slots = _find(request, _parse_filters(request, parameters))
     base = request.link("resource_providers")
     pieces, length = provider_body.render_list(view, slots, request.version, base)
     return stream(request, pieces, length=length, modified=view.last_modified(slots))
 
 
-def read_providers(request: Request) -> Any:
+def read_providers(request: Request, parameters: Mapping[str, str]) -> Any:
     """GET /-/providers: those that pass the filters of a list, with what is wanted of all they hold."""
-    request.authorize(policies.PROVIDER_LIST)
-    filters = _parse_filters(request, schemas.READ_PROVIDERS)
-    text = request.web.GET.get("want")
+    filters = _parse_filters(request, parameters)
+    text = parameters.get("want")
     wanted = set(PARTS) if text is None else {item for item in text.split(",") if item}
     if unknown := sorted(wanted.difference(PARTS)):
         raise errors.HTTPError(400, f"'want' knows {', '.join(PARTS)}, and not: {', '.join(unknown)}")
@@ -132,8 +123,7 @@ def _find_slots(view: Snapshot, filters: _Filters) -> set[int] | None:
     return set.intersection(*found) if found else None
 
 
-def _parse_filters(request: Request, schema: schemas.Schema) -> _Filters:
-    parameters = request.query(schema)
+def _parse_filters(request: Request, parameters: Mapping[str, str]) -> _Filters:
     resources = parameters.get("resources")
     try:
         return _Filters(
@@ -161,11 +151,8 @@ def read_new(data: dict[str, Any], new_uuid: str) -> db.New:
     return db.New(new_uuid, data["name"], _with_canonical_parent(data).get("parent_provider_uuid"))
 
 
-def create_provider(request: Request) -> Any:
+def create_provider(request: Request, data: Any) -> Any:
     """POST /resource_providers: with the UUID given, or a new one."""
-    request.authorize(policies.PROVIDER_CREATE)
-    nested = request.version >= microversion.NESTED_PROVIDERS
-    data = request.json(schemas.POST_PROVIDER_1_14 if nested else schemas.POST_PROVIDER_1_0)
     new_uuid = canonical_uuid(data.get("uuid") or str(uuid.uuid4()))
     with answering(*CREATE_ANSWERS, name=data["name"], uuid=new_uuid):
         provider = request.database.write(db.create, read_new(data, new_uuid))
@@ -184,7 +171,6 @@ def _with_canonical_parent(data: dict[str, Any]) -> dict[str, Any]:
 
 def show_provider(request: Request) -> Any:
     """GET /resource_providers/{uuid}."""
-    request.authorize(policies.PROVIDER_SHOW)
     if (known := request.find_known()) is not None:
         loaded, node = known
         view, base = loaded.snapshot, request.link("resource_providers")
@@ -194,15 +180,19 @@ def show_provider(request: Request) -> Any:
     return reply(request, _serialize(request, provider), modified=provider.modified)
 
 
-def update_provider(request: Request) -> Any:
+@contextlib.contextmanager
+def after_provider(request: Request) -> Iterator[None]:
+    """Tell that the provider in the path is missing, before what is wrong with the body."""
+    try:
+        yield
+    except errors.HTTPError:
+        request.database.read(db.load, request.path["uuid"])
+        raise
+
+
+def update_provider(request: Request, data: Any) -> Any:
     """PUT /resource_providers/{uuid}: rename it, and from 1.14 give it a place in a tree."""
-    request.authorize(policies.PROVIDER_UPDATE)
     subject = request.path["uuid"]
-    nested = request.version >= microversion.NESTED_PROVIDERS
-    data = request.json(
-        schemas.PUT_PROVIDER_1_14 if nested else schemas.PUT_PROVIDER_1_0,
-        of=lambda: request.database.read(db.load, subject),
-    )
     answers = (
         Answer(errors.TreeRefused, 400, "Unable to save resource provider {uuid}: {error}"),
         Answer(errors.DuplicateProvider, 409, "{error}", codes.DUPLICATE_NAME),
@@ -217,7 +207,6 @@ def update_provider(request: Request) -> Any:
 
 def delete_provider(request: Request) -> Any:
     """DELETE /resource_providers/{uuid}."""
-    request.authorize(policies.PROVIDER_DELETE)
     answers = (
         Answer(
             errors.ProviderInUse,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import codes
-from osc_placement.server import errors, policies
+from osc_placement.server import errors
 from osc_placement.server.api import schemas
 from osc_placement.server.api.http import Request, check, find_latest, no_content, reply
 from osc_placement.server.db import trait as db
@@ -27,10 +27,8 @@ def _reply_with(request: Request, times: Mapping[str, datetime | None], **more: 
     return reply(request, body, modified=find_latest(times.values()))
 
 
-def list_traits(request: Request) -> Any:
+def list_traits(request: Request, parameters: Mapping[str, str]) -> Any:
     """GET /traits: all, or those of certain names, or those that some provider has, or none."""
-    request.authorize(policies.TRAIT_LIST)
-    parameters = request.query(schemas.LIST_TRAITS)
     filters: dict[str, Any] = {}
     if "name" in parameters:
         operator, colon, value = parameters["name"].partition(":")
@@ -61,7 +59,6 @@ def list_traits(request: Request) -> Any:
 
 def show_trait(request: Request) -> Any:
     """GET /traits/{name}: 204 if there is such a trait."""
-    request.authorize(policies.TRAIT_SHOW)
     with answering(Answer(errors.TraitNotFound, 404, "{error}")):
         trait = request.database.read(db.load, request.path["name"])
     return no_content(request, modified=trait.modified, dated=True)
@@ -69,7 +66,6 @@ def show_trait(request: Request) -> Any:
 
 def create_trait(request: Request) -> Any:
     """PUT /traits/{name}: 201 if it was created, 204 if it was there."""
-    request.authorize(policies.TRAIT_UPDATE)
     name = request.path["name"]
     try:
         check(name, schemas.CUSTOM_TRAIT)
@@ -88,7 +84,6 @@ def create_trait(request: Request) -> Any:
 
 def delete_trait(request: Request) -> Any:
     """DELETE /traits/{name}."""
-    request.authorize(policies.TRAIT_DELETE)
     with answering(Answer(errors.TraitNotFound, 404, "{error}")):
         request.database.write(db.delete, request.path["name"])
     return no_content(request)
@@ -96,7 +91,6 @@ def delete_trait(request: Request) -> Any:
 
 def list_provider_traits(request: Request) -> Any:
     """GET /resource_providers/{uuid}/traits."""
-    request.authorize(policies.PROVIDER_TRAIT_LIST)
     if (known := request.find_known()) is not None:
         loaded, node = known
         times = {name: loaded.names.trait_times[name] for name in node.traits}
@@ -120,10 +114,8 @@ SET_ANSWERS = (
 )
 
 
-def set_provider_traits(request: Request) -> Any:
+def set_provider_traits(request: Request, data: Any) -> Any:
     """PUT /resource_providers/{uuid}/traits: these and no others."""
-    request.authorize(policies.PROVIDER_TRAIT_UPDATE)
-    data = request.json(schemas.PUT_TRAITS)
     with answering(*SET_ANSWERS):
         generation, traits = request.database.write(
             db.replace, request.path["uuid"], data["traits"], generation=data["resource_provider_generation"]
@@ -133,6 +125,5 @@ def set_provider_traits(request: Request) -> Any:
 
 def delete_provider_traits(request: Request) -> Any:
     """DELETE /resource_providers/{uuid}/traits: all of them."""
-    request.authorize(policies.PROVIDER_TRAIT_DELETE)
     request.database.write(db.replace, request.path["uuid"], ())
     return no_content(request)

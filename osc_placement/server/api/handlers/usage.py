@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.server import errors, policies
-from osc_placement.server.api import schemas
+from osc_placement.server import errors
 from osc_placement.server.api.http import Request, reply
 from osc_placement.server.db import usage as db
 from osc_placement.server.errors import Answer, answering
@@ -15,7 +15,6 @@ from osc_placement.server.errors import Answer, answering
 
 def show_provider_usages(request: Request) -> Any:
     """GET /resource_providers/{uuid}/usages."""
-    request.authorize(policies.PROVIDER_USAGES)
     if (known := request.find_known()) is not None:
         _, node = known
         used = {name: stock.used for name, stock in node.stocks.items()}
@@ -27,17 +26,18 @@ def show_provider_usages(request: Request) -> Any:
     return reply(request, {"resource_provider_generation": provider.generation, "usages": usages})
 
 
-def show_total_usages(request: Request) -> Any:
+def find_target(request: Request) -> dict[str, str | None]:
+    """Return the project that a query asks about, before the query is validated."""
+    return {"project_id": request.parameters.get("project_id")}
+
+
+def show_total_usages(request: Request, parameters: Mapping[str, str]) -> Any:
     """GET /usages: what a project holds; from 1.38 by consumer type."""
-    # the policy depends on the project, and is enforced before the query is validated
-    request.authorize(policies.TOTAL_USAGES, {"project_id": request.parameters.get("project_id")})
     if request.version < microversion.CONSUMER_TYPES:
-        parameters = request.query(schemas.LIST_USAGES_1_9)
         usages: dict[str, Any] = request.search(
             db.by_class, {}, parameters["project_id"], parameters.get("user_id")
         )
         return reply(request, {"usages": usages})
-    parameters = request.query(schemas.LIST_USAGES_1_38)
     by_type = request.search(
         db.by_consumer_type,
         {},

@@ -112,19 +112,6 @@ class Broken:
         raise OSError("the client disconnected while sending the body")
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_a_missing_object_is_reported_before_an_invalid_body(exists):
-    """If it does not exist, that is the answer; a good body looks for nothing."""
-
-    def load():
-        if not exists:
-            raise errors.ProviderNotFound("x")
-
-    with pytest.raises(errors.HTTPError if exists else errors.ProviderNotFound):
-        make_request(b"[]").json(NAMED, of=load)
-    assert make_request(b'{"name": "a"}').json(NAMED, of=pytest.fail) == {"name": "a"}
-
-
 UUID_SCHEMA = {"type": "string", "format": "uuid"}
 
 

@@ -27,7 +27,11 @@ from tests import databases
 UUID = "12345678-1234-1234-1234-123456789012"
 
 #: every schema by name
-SCHEMAS = {name: value for name, value in vars(schemas).items() if name.isupper() and isinstance(value, dict)}
+SCHEMAS = {
+    name: value
+    for name, value in vars(schemas).items()
+    if name.isupper() and isinstance(value, dict) and all(isinstance(key, str) for key in value)
+}
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
