@@ -57,7 +57,8 @@ class ShowCapacity(ReportCommand):
     server other than this project's, the column ``reserved`` costs a request for each provider: leave it out
     with ``-c`` to read a large cloud many times faster.
 
-    The last rows of a table are the totals of the classes, unless --by is aggregate, whose sums overlap.
+    The fullest rows come first. The last rows of a table are the totals of the classes, unless --by is
+    aggregate, whose sums overlap.
 
     With --fit each row shows how many more times the amounts fit on a host, by the rules of the server: each
     class comes from one provider of the host's tree or from one that shares with it. The last row is for all
@@ -182,12 +183,11 @@ class ShowCapacity(ReportCommand):
 
 def order_droppable(rows: Rows) -> Sequence[str]:
     """Return the columns that a narrow terminal can do without, the first one first."""
+    amounts = ("reserved", "free", "used", "capacity")
     if "name" not in rows.columns:
-        if "free" not in rows.columns:
-            return ("capacity", "percent")
-        return ("reserved", "percent", "capacity", "used")
+        return amounts
     is_named = any(name for _, name, *_ in rows.values)
-    return ("aggregate" if is_named else "name", "reserved", "percent", "capacity", "used")
+    return ("aggregate" if is_named else "name", *amounts)
 
 
 def name_all(rows: Rows) -> Rows:
@@ -251,6 +251,7 @@ def project_rows(cloud: CloudView, holdings: list[Holding]) -> Rows:
         values += [row(project.project, name, amount) for name, amount in known.items()]
     columns = ("project", "resource_class", "used", "capacity", "percent")
     totals = [row(ALL, name, amount) for name, amount in sorted(used.items())]
+    values, totals = (sorted(each, key=lambda row: -(row[-1] or 0)) for each in (values, totals))
     return _with_totals(Rows("Capacity by project", columns, values), totals)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
@@ -60,7 +61,8 @@ class ShowTree(WatchedCommand):
             "provider",
             metavar="<provider>",
             nargs="*",
-            help="Name or UUID of a resource provider whose whole tree is shown (default: all trees)",
+            help="Name or UUID of a resource provider whose whole tree is shown (default: all "
+            "trees, of which a terminal gets as many as it has space for)",
         )
         parser.add_argument(
             "-f",
@@ -86,8 +88,9 @@ class ShowTree(WatchedCommand):
         if parsed_args.html:
             write_page(self, parsed_args, partial(tree_page, cloud), describe_size(cloud))
         elif parsed_args.format == TEXT:
-            write_lines(
-                self.app.stdout, draw_trees(cloud, screen_of(self.app.stdout, brief=parsed_args.brief))
-            )
+            screen = screen_of(self.app.stdout, brief=parsed_args.brief)
+            is_bounded = screen.width is not None and not trees
+            height = (self.height or shutil.get_terminal_size().lines - 1) if is_bounded else None
+            write_lines(self.app.stdout, draw_trees(cloud, screen, height))
         else:
             write_lines(self.app.stdout, _WRITERS[parsed_args.format](cloud))

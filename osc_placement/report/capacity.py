@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -51,7 +52,7 @@ Table = Mapping[tuple[str, str], Amounts]
 
 
 def sum_capacity(cloud: CloudView, by: By, selected: Collection[str] | None = None) -> Table:
-    """Sum up the inventories of all or selected providers by ``by``, in the order of the rows."""
+    """Sum up the inventories of all or selected providers by ``by``, the fullest first."""
     # nova puts the root of a host in aggregates, so a provider is in those of its ancestors too
     keys_of: Mapping[By, Callable[[Node], Iterable[str]]] = {
         "provider": lambda node: (node.name,),
@@ -68,4 +69,10 @@ def sum_capacity(cloud: CloudView, by: By, selected: Collection[str] | None = No
         for key in keys_of[by](node) if node.stocks else ():
             for name, stock in node.stocks.items():
                 table[key, name] = table.get((key, name), Amounts()).add(stock)
-    return dict(sorted(table.items()))
+    return dict(sorted(table.items(), key=_rank))
+
+
+def _rank(row: tuple[tuple[str, str], Amounts]) -> tuple[float, tuple[str, str]]:
+    key, sums = row
+    # what is used of no capacity is more than full
+    return -(sums.percent or (math.inf if sums.used else 0)), key

@@ -11,6 +11,7 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import Node, Stock
 from osc_placement.report.bar import draw_bar, format_percent, level_of
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import count_things
 from osc_placement.terminal.screen import Screen
 
 _BAR_CELLS: Final = 10
@@ -19,11 +20,26 @@ _NARROWEST: Final = 20
 _MERMAID_ENTITIES: Final = {ord(letter): f"#{ord(letter)};" for letter in '"#<>&;`\\'}
 
 
-def draw_trees(cloud: CloudView, screen: Screen) -> Iterator[str]:
-    """Yield the lines of every tree, each provider before its descendants."""
+def draw_trees(cloud: CloudView, screen: Screen, height: int | None = None) -> Iterator[str]:
+    """Yield the lines of every tree, each provider before its descendants.
+
+    Where trees take more than ``height`` lines, yield the first ones whole, and how many there are besides.
+    """
+    taken = 0
+    for number, root in enumerate(cloud.roots):
+        lines = list(_draw_tree(cloud, root, screen))
+        taken += len(lines)
+        others = len(cloud.roots) - number
+        if number and height is not None and taken + (others > 1) > height:
+            yield f"... and {count_things(others, 'more tree')} (name one to see it, or see all with | less)"
+            return
+        yield from lines
+
+
+def _draw_tree(cloud: CloudView, root: Node, screen: Screen) -> Iterator[str]:
     # not recursive: a chain of providers may be longer than Python's recursion limit
     marks = screen.marks
-    waiting: list[tuple[Node, str, str]] = [(root, "", "") for root in reversed(cloud.roots)]
+    waiting: list[tuple[Node, str, str]] = [(root, "", "")]
     while waiting:
         node, lead, indent = waiting.pop()
         children = cloud.children(node)

@@ -27,7 +27,9 @@ def capitalize(text: str) -> str:
 
 def pluralize(noun: str) -> str:
     """Return the plural of a regular English noun."""
-    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}{'es' if noun.endswith('s') else 's'}"
+    if re.search("[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def count_things(number: int, noun: str) -> str:

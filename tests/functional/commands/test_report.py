@@ -117,6 +117,18 @@ def test_tree_on_a_terminal_has_colours_and_fits_60_columns(openstack, cloud):
     assert max(map(len, plain.splitlines())) <= 60
 
 
+def test_terminal_gets_as_many_whole_trees_as_it_has_lines(openstack, cloud):
+    """The last line says how many are left out, and how to see them; a tree that is named is shown whole."""
+    plain = {"columns": 80, "environment": {"NO_COLOR": "1"}}
+    lines = WholeTerminal(openstack, *TREE, "--brief", rows=12, **plain).finish()[0].splitlines()
+    full = openstack.run(*TREE, "--brief").out.splitlines()
+    assert len(lines) <= 11
+    assert lines[-1] == "... and 2 more trees (name one to see it, or see all with | less)"
+    assert lines[:-1] == full[: len(lines) - 1]
+    named = openstack.run(*TREE, "host-n", "--brief").out
+    assert WholeTerminal(openstack, *TREE, "host-n", "--brief", rows=5, **plain).finish()[0] == named
+
+
 def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
     """An encoding that lacks the blocks is no reason to fail."""
     result = openstack.run_process(*TREE, "host-n", "--brief", environment={"PYTHONIOENCODING": "ascii"})
@@ -235,7 +247,7 @@ def test_aggregates_have_the_names_of_their_host_aggregates(endpoint, tmp_path, 
 
 
 def test_capacity_sums_by_project(openstack, cloud):
-    """What a project has of all there is."""
+    """What a project has of all there is, the largest part first."""
     found = rows(
         report(openstack, *CAPACITY, "--by", "project"),
         "project",
@@ -244,10 +256,10 @@ def test_capacity_sums_by_project(openstack, cloud):
         "capacity",
     )
     assert found == [
+        ("project-b", "VCPU", 6, 24),
         ("project-a", "DISK_GB", 1, 15),
         ("project-a", "VCPU", 1, 24),
         ("project-b", "MEMORY_MB", 10, 3100),
-        ("project-b", "VCPU", 6, 24),
     ]
 
 
@@ -280,12 +292,12 @@ def test_capacity_of_a_nested_aggregate_has_what_is_below_its_members(openstack,
     client.set_provider_aggregates(cloud["n"], [other], generation)
     by_root = report(openstack, *CAPACITY, "--by", "root", "--aggregate", other)
     assert rows(by_root, "root", "resource_class", "capacity") == [
+        ("host-n", "VCPU", 7),
         ("host-n", "DISK_GB", 10),
         ("host-n", "MEMORY_MB", 2000),
-        ("host-n", "VCPU", 7),
     ]
     of_part = report(openstack, *CAPACITY, "--by", "aggregate", "host-n-numa0")
-    assert rows(of_part, "aggregate", "capacity") == [(other, 1000), (other, 3)]
+    assert rows(of_part, "aggregate", "capacity") == [(other, 3), (other, 1000)]
     client.set_provider_aggregates(cloud["n"], [], generation + 1)
 
 
@@ -320,7 +332,7 @@ def test_totals_of_the_classes_end_a_table(openstack, cloud, by):
     options = (*CAPACITY, "--by", by, "--sort-column", "used", "--sort-descending")
     columns = (by, "resource_class", "used", "capacity")
     plain = rows(report(openstack, *options), *columns)
-    *others, disk, memory, cpu = rows(report(openstack, *options, "--total"), *columns)
+    *others, cpu, disk, memory = rows(report(openstack, *options, "--total"), *columns)
     assert others == plain
     assert (disk, memory) == (("(all)", "DISK_GB", 1, 15), ("(all)", "MEMORY_MB", 10, 3100))
     assert cpu == ("(all)", "VCPU", 7, 24)

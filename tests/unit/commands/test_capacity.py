@@ -51,12 +51,12 @@ def test_projects_need_no_reserved_amounts(capacities):
 
 
 def test_names_of_domains_stay_on_one_line_at_80_columns():
-    """The sum of the memory of 10,000 hosts is a number of ten digits; what is free is the question."""
+    """The sum of the memory of 10,000 hosts is a number of ten digits; how full they are is the question."""
     columns = ("provider", "resource_class", "capacity", "used", "free", "reserved", "percent")
     memory = ("MEMORY_MB", 2621440000, 128931840, 2492508160, 0, 4.9)
     rows = Rows("Capacity", columns, [("compute-00000.dc1.example.org", *memory), (ALL, *memory)])
     chosen = choose_columns(columns, rows.values, 80, order_droppable(rows))
-    assert chosen == ["provider", "resource_class", "used", "free"]
+    assert chosen == ["provider", "resource_class", "capacity", "percent"]
     assert choose_columns(columns, rows.values, 120, order_droppable(rows)) == list(columns)
 
 
@@ -64,13 +64,13 @@ def test_names_of_domains_stay_on_one_line_at_80_columns():
     ("names", "chosen"),
     [
         (["dc1-row04-rack-a1", "rack-b2"], ["name", "resource_class", "capacity", "used", "free", "percent"]),
-        (["", ""], ["aggregate", "resource_class", "used", "free"]),
-        (["rack-a1", ""], ["name", "resource_class", "used", "free"]),
+        (["", ""], ["aggregate", "resource_class", "capacity", "percent"]),
+        (["rack-a1", ""], ["name", "resource_class", "capacity", "percent"]),
     ],
     ids=["named", "unnamed", "mixed"],
 )
 def test_at_80_columns_an_aggregate_is_named_before_its_uuid_is_shown(names, chosen):
-    """What is used and free is shown; a UUID only where there is no name, and no column that is empty."""
+    """Capacity and percentage are shown; a UUID only where there is no name, and no column that is empty."""
     columns = ("aggregate", "name", "resource_class", "capacity", "used", "free", "reserved", "percent")
     amounts = ("VCPU", 12697600, 131072, 12566528, 409600, 1.0)
     values = [(str(uuid.UUID(int=number)), name, *amounts) for number, name in enumerate(names)]

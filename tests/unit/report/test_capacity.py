@@ -34,6 +34,24 @@ def test_capacity_is_summed_by_provider_tree_and_class():
     assert rows("class") == {("", "DISK_GB"): (80, 25, 55), ("", "VCPU"): (30, 15, 17)}
 
 
+def test_the_fullest_come_first():
+    """What is used of no capacity is fuller than anything else; what is alike is in the order of names."""
+    clouds = cloud(
+        node("half", VCPU=stock(10, 5)),
+        node("empty-b", VCPU=stock(10, 0)),
+        node("empty-a", VCPU=stock(0, 0)),
+        node("over", VCPU=stock(10, 12)),
+        node("gone", VCPU=stock(8, 1, reserved=8)),
+    )
+    assert [key for key, _ in sum_capacity(clouds, "provider")] == [
+        "gone",
+        "over",
+        "half",
+        "empty-a",
+        "empty-b",
+    ]
+
+
 def test_a_tree_is_in_the_aggregates_of_its_root():
     """A provider counts in each aggregate that it or something above it is in, or in none."""
     assert rows("aggregate") == {

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from osc_placement.terminal.lines import (
     align,
     count_lines,
+    count_things,
     cut,
     cut_middle,
     fit,
@@ -15,6 +16,13 @@ from osc_placement.terminal.lines import (
     wrap_each,
     wrap_fact,
 )
+
+
+def test_things_are_counted_in_english():
+    """A vowel before the last y keeps it."""
+    counted = ["1 day", "2 days", "2 policies", "2 resource classes", "1,000 trees"]
+    numbers = [(1, "day"), (2, "day"), (2, "policy"), (2, "resource class"), (1000, "tree")]
+    assert [count_things(number, noun) for number, noun in numbers] == counted
 
 
 @given(
