@@ -53,6 +53,7 @@ from osc_placement.report.headroom import (
     join_domains,
     judge,
     placement_rows,
+    sum_up,
 )
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_claims, read_cloud
@@ -63,6 +64,7 @@ from osc_placement.terminal.values import add_concurrency_option
 
 #: the exit status if no place was found for some consumer
 NO_PLACE: Final = 3
+EVERY_PLACE: Final = "Every consumer has a place elsewhere."
 _ALL: Final = "(all)"
 _AMOUNT: Final = re.compile(rf"{NAME.pattern}=[^=,]+(,{NAME.pattern}=[^=,]+)*")
 _DROPPABLE: Final = {
@@ -258,17 +260,19 @@ class ShowHeadroom(FittedLister):
             if is_terminal(self.app.stderr):
                 tell(self.app.stderr, describe_applied(scheduler.source, filtered.asked))
         rows = _make_rows(parsed_args.by, cloud, judged, consumers)
+        lacking = sum_up(judged)
+        rows = replace(rows, verdict=lacking or EVERY_PLACE, level="high" if lacking else "low")
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
-        if not all(each.outcome.fits for each in judged):
+        if lacking:
             self.exit_status = NO_PLACE
         elif not rows.values and is_terminal(self.app.stderr):
-            tell(self.app.stderr, "Every consumer has a place; --by placement shows it.")
+            tell(self.app.stderr, f"{EVERY_PLACE} (--by placement shows where)")
         self.droppable = _DROPPABLE[parsed_args.by]
         self.breakable = ("missing", "reason", "resources", "closest")
         chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
         if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
-            rows = drop_repeated(rows)
+            rows = rows.compact()
         if parsed_args.by == "placement":
             return rows.columns, [(*others, ResourcesColumn(held)) for *others, held in rows.values]
         if parsed_args.formatter == TABLE:
@@ -334,16 +338,8 @@ def _make_rows(by: str, cloud: CloudView, judged: Sequence[Judged], consumers: I
     if len(rows) < 2:
         return Rows("Headroom", DOMAIN_COLUMNS, rows)
     number = sum(each.outcome.fits for each in judged)
-    total = (_ALL, "", "", "", "", f"{number:,} of {len(rows):,} fit", "", "")
+    total = (_ALL, "", f"{number:,} of {len(rows):,} fit", "", "", "", "", "")
     return Rows("Headroom", DOMAIN_COLUMNS, [*rows, total], totals=1)
-
-
-def drop_repeated(rows: Rows) -> Rows:
-    """Return the rows without UUIDs where these are all there is to name the domains."""
-    if "uuid" not in rows.columns or any(uuid not in ("", domain) for domain, uuid, *_ in rows.values):
-        return rows
-    columns = tuple(name for name in rows.columns if name != "uuid")
-    return replace(rows, columns=columns, values=[(domain, *rest) for domain, _, *rest in rows.values])
 
 
 def _describe_empty(aggregate: str) -> str:

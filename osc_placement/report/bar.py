@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from osc_placement.terminal.screen import Marks, Style
 
 #: the percentages from which the level is middle and high
 MIDDLE = 70
 HIGH = 90
+#: the class whose unit is a MiB
+MEMORY: Final = "MEMORY_MB"
 
 
 def percent_of(used: int, capacity: int) -> float | None:
@@ -34,6 +38,13 @@ def draw_bar(used: int, capacity: int, cells: int, marks: Marks) -> str:
     else:
         filled = min(max(1, round(cells * used / capacity)), cells - 1)
     return marks.full * filled + marks.empty * (cells - filled)
+
+
+def format_amount(resource_class: str, amount: float) -> str:
+    """Return an amount for a page: memory in GiB."""
+    if resource_class == MEMORY:
+        return f"{amount / 1024:,.1f}".removesuffix(".0") + " GiB"
+    return f"{amount:,}"
 
 
 def format_percent(used: int, capacity: int) -> str:

@@ -19,16 +19,17 @@ from osc_placement.candidates.headroom import Headroom, Outcome, Rules, Unplaced
 from osc_placement.candidates.nova_filters import Asked, Refused, State, list_applied
 from osc_placement.candidates.query import Membership
 from osc_placement.model import NOVA_TYPES
+from osc_placement.terminal.lines import count_things
 
 FITS: Final = "fits"
 NOT_FOUND: Final = "not found"
 DOMAIN_COLUMNS: Final = (
     "domain",
     "uuid",
+    "verdict",
     "hosts",
     "consumers",
     "not_placed",
-    "verdict",
     "missing",
     "reason",
 )
@@ -188,15 +189,24 @@ def domain_rows(judged: Iterable[Judged]) -> list[tuple[Any, ...]]:
             (
                 each.domain.name,
                 each.domain.uuid,
+                FITS if each.outcome.fits else NOT_FOUND,
                 each.hosts,
                 each.consumers,
                 len(unplaced),
-                FITS if each.outcome.fits else NOT_FOUND,
                 format_amounts(missing),
                 describe_reason(unplaced[0]) if unplaced else "",
             )
         )
     return rows
+
+
+def sum_up(judged: Sequence[Judged]) -> str:
+    """Return in a sentence for how many consumers no place was found; empty if there is one for each."""
+    number = sum(len(each.outcome.unplaced) for each in judged)
+    if all(each.outcome.fits for each in judged):
+        return ""
+    several = f", in {sum(not each.outcome.fits for each in judged):,} of {len(judged):,} failure domains"
+    return f"No place was found for {count_things(number, 'consumer')}{several if len(judged) > 1 else ''}."
 
 
 def consumer_rows(judged: Iterable[Judged], consumers: Mapping[str, Consumer]) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const place = document.getElementById("table");
-const numbers = new Intl.NumberFormat("en");
+const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const collator = new Intl.Collator("en", { numeric: true });
 
 /** Make an element with attributes and children; a child that is no element becomes text. */
@@ -18,9 +18,14 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A text that may be broken after each underscore, as names of classes may. */
+/** A text that may be broken after each comma of a list, or after each underscore, as names of classes may. */
 function breakable(text) {
-  return text.split(/(?<=_)/).flatMap((part) => [part, make("wbr")]);
+  return text.split(text.includes(",") ? /(?<=,)/ : /(?<=_)/).flatMap((part) => [part, make("wbr")]);
+}
+
+/** The same as in bar.py. */
+function formatAmount(name, amount) {
+  return name === data.memory ? `${numbers.format(amount / 1024)} GiB` : numbers.format(amount);
 }
 
 // How full something is; the same as in bar.py.
@@ -63,11 +68,12 @@ function makeRows() {
   const { columns, rows, texts, totals } = data;
   const used = columns.findIndex((column) => column.label === "used");
   const capacity = columns.findIndex((column) => column.label === "capacity");
-  const isText = columns.map((column) => column.kind === "name" || column.kind === "text");
+  const isText = columns.map(({ kind }) => kind !== "number" && kind !== "percent");
+  const ofClass = columns.findIndex((column) => column.label === "resource class");
   const body = rows.slice(0, rows.length - totals);
   const last = rows.slice(rows.length - totals);
   let found = body;
-  const show = (row, column) => (row[column] === null ? "" : numbers.format(row[column]));
+  const show = (row, column) => (row[column] === null ? "" : formatAmount(texts[row[ofClass]], row[column]));
   return {
     columns,
     what: "rows",
@@ -87,9 +93,11 @@ function makeRows() {
     cells(row) {
       return columns.map(({ label, kind }, column) => {
         if (isText[column]) {
-          const text = make("bdi", {}, ...breakable(texts[row[column]]));
+          const text = texts[row[column]];
+          const level = kind === "verdict" && { fits: "share-low", "not found": "share-high" }[text];
           const isName = kind === "name";
-          return make(isName ? "th" : "td", { role: isName ? "rowheader" : "cell", scope: isName && "row", class: kind }, text);
+          const attributes = { role: isName ? "rowheader" : "cell", scope: isName && "row", class: level ? `${kind} ${level}` : kind };
+          return make(isName ? "th" : "td", attributes, ...(text ? [make("bdi", {}, ...breakable(text))] : []));
         }
         const content = kind === "percent" ? makeMeter(row[used], row[capacity]) : show(row, column);
         return make("td", { role: "cell", class: kind, "data-label": label }, content);
@@ -142,9 +150,9 @@ function makeTrees() {
       return make("tr", {},
         make("th", { scope: "row" }, ...breakable(name)),
         make("td", { class: "percent" }, makeMeter(used, capacity)),
-        make("td", { class: "number", "data-label": "used" }, numbers.format(used)),
-        make("td", { class: "number", "data-label": "capacity" }, numbers.format(capacity)),
-        make("td", { class: "number", "data-label": "free" }, numbers.format(Math.max(0, capacity - used))),
+        make("td", { class: "number", "data-label": "used" }, formatAmount(name, used)),
+        make("td", { class: "number", "data-label": "capacity" }, formatAmount(name, capacity)),
+        make("td", { class: "number", "data-label": "free" }, formatAmount(name, Math.max(0, capacity - used))),
         make("td", { class: "aside" }, terms));
     });
     if (stocks.length) {

@@ -20,7 +20,7 @@ from string import Template
 from typing import Any, Final
 
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.report.bar import HIGH, MIDDLE, format_percent, level_of, percent_of
+from osc_placement.report.bar import HIGH, MEMORY, MIDDLE, format_amount, format_percent, level_of, percent_of
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import count_providers, count_things
 from osc_placement.terminal.screen import Style
@@ -48,12 +48,12 @@ $style</style>
 <a class="skip" href="#main">To the contents</a>
 <header>
 <h1>$title</h1>
+$verdict
 <p class="aside">$subtitle</p>
 $origin
 </header>
 <main id="main">
-$panels
-$table
+$sections
 </main>
 <footer>Capacity is (total &minus; reserved) &times; allocation ratio.
 From $middle&nbsp;% on a bar is amber, from $high&nbsp;% red; more than 100&nbsp;% is over-allocated.</footer>
@@ -79,7 +79,8 @@ class Contents:
 
     ``heading`` is shown above it; ``data`` is what page.js makes it from. ``plain_columns`` and
     ``plain_rows`` are the table where no script runs; of the rows, ``PLAIN_ROWS`` are enough. ``total`` is
-    the number of all ``things``.
+    the number of all ``things``. A ``verdict`` is said first, in the colour of its level, and the table
+    comes before the plots.
     """
 
     heading: str
@@ -88,6 +89,8 @@ class Contents:
     plain_rows: Sequence[Sequence[str]]
     total: int
     things: str
+    verdict: str = ""
+    level: Style = "low"
 
 
 def text(value: object) -> str:
@@ -101,6 +104,13 @@ def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin |
     script = package.joinpath("page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     panels = "\n".join(_class_panel(cloud, resource_class) for resource_class in cloud.classes)
+    if panels:
+        panels = (
+            '<section aria-labelledby="use"><h2 id="use">Use per resource class</h2>\n'
+            '<p class="label">Each bar is the number of providers that are used to that degree.</p>\n'
+            f'<div class="classes">{panels}</div></section>'
+        )
+    sections = (panels, _format_contents(contents))
     about = ""
     if origin:
         time = f"{origin.time:%Y-%m-%d %H:%M:%S} {origin.time.tzname() or ''}".rstrip()
@@ -112,21 +122,20 @@ def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin |
         terms = "".join(f"<div><dt>{term}</dt><dd>{value}</dd></div>" for term, value in rows.items())
         about = f'<dl class="origin">{terms}</dl>'
     # no text in it can end the script: without "<", it has neither tags nor comments of HTML
-    data = json.dumps({"levels": [MIDDLE, HIGH], **contents.data}, ensure_ascii=False, separators=(",", ":"))
+    known = {"levels": [MIDDLE, HIGH], "memory": MEMORY, **contents.data}
+    data = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
     return _PAGE.substitute(
         title=text(title),
         subtitle=text(describe_size(cloud)),
         origin=about,
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        style=package.joinpath("page.css").read_text("utf-8"),
-        panels=(
-            '<section aria-labelledby="use"><h2 id="use">Use per resource class</h2>\n'
-            '<p class="label">Each bar is the number of providers that are used to that degree.</p>\n'
-            f'<div class="classes">{panels}</div></section>'
-            if panels
+        verdict=(
+            f'<p class="verdict share-{contents.level}">{text(contents.verdict)}</p>'
+            if contents.verdict
             else ""
         ),
-        table=_format_contents(contents),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        style=package.joinpath("page.css").read_text("utf-8"),
+        sections="\n".join(sections[::-1] if contents.verdict else sections),
         data=data.replace("<", "\\u003c"),
         script=script,
         middle=MIDDLE,
@@ -183,11 +192,12 @@ def _class_panel(cloud: CloudView, resource_class: str) -> str:
             percent = 100 if stock.used else 0
         bins[min(_BINS - 1, int(percent * _BINS / 100))] += 1
     level = level_of(used, capacity)
+    amounts = " of ".join(format_amount(resource_class, amount) for amount in (used, capacity))
     return (
         f'<figure><div class="title"><span class="class">{text(resource_class)}</span>'
         f'<span class="share share-{level}">{format_percent(used, capacity)}</span></div>'
         f"{_histogram(resource_class, bins)}"
-        f"<figcaption>{used:,} of {capacity:,} used, on {count_things(len(stocks), 'provider')}</figcaption>"
+        f"<figcaption>{amounts} used, on {count_things(len(stocks), 'provider')}</figcaption>"
         "</figure>"
     )
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from osc_placement.candidates.cloud import CloudView
@@ -80,12 +80,12 @@ def _draw_node(node: Node, lead: str, indent: str, screen: Screen) -> Iterator[s
         yield from _draw_names("aggregates", node.aggregates, indent, screen)
 
 
-def describe_terms(stock: Stock) -> str:
+def describe_terms(stock: Stock, show: Callable[[int], str] = str) -> str:
     """Describe why the capacity differs from the total: ``(64 x 4.0, 2 reserved)``."""
     inventory = stock.inventory
     ratio = f" x {inventory.allocation_ratio:g}" if inventory.allocation_ratio != 1 else ""
-    reserved = f"{inventory.reserved} reserved" if inventory.reserved else ""
-    parts = [f"total {inventory.total}{ratio}" if ratio else "", reserved]
+    reserved = f"{show(inventory.reserved)} reserved" if inventory.reserved else ""
+    parts = [f"total {show(inventory.total)}{ratio}" if ratio else "", reserved]
     text = ", ".join(part for part in parts if part)
     return f"({text})" if text else ""
 

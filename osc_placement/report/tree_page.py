@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import Node
+from osc_placement.report.bar import format_amount
 from osc_placement.report.page import PLAIN_ROWS, Contents, Origin, make_page
 from osc_placement.report.tree import describe_terms
 from osc_placement.terminal.escape import printable
@@ -33,7 +35,8 @@ def tree_page(cloud: CloudView, origin: Origin | None = None) -> str:
                 node.name,
                 node.uuid,
                 "; ".join(
-                    f"{name}: {stock.used:,} of {stock.capacity:,}" for name, stock in node.stocks.items()
+                    f"{name}: {format_amount(name, stock.used)} of {format_amount(name, stock.capacity)}"
+                    for name, stock in node.stocks.items()
                 ),
                 " ".join(sorted(node.traits)),
                 " ".join(sorted(node.aggregates)),
@@ -64,7 +67,11 @@ def _make_data(cloud: CloudView) -> Mapping[str, Any]:
         with_class.update((root, name) for name in node.stocks)
         stocks: list[int] = []
         for name, stock in node.stocks.items():
-            kind = (printable(name), stock.capacity, describe_terms(stock).strip("()"))
+            kind = (
+                printable(name),
+                stock.capacity,
+                describe_terms(stock, partial(format_amount, name)).strip("()"),
+            )
             stocks += (_number(kinds, kind), stock.used)
         names = (tuple(map(printable, sorted(each))) for each in (node.traits, node.aggregates))
         providers.append(

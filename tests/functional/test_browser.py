@@ -125,7 +125,7 @@ def test_nothing_is_wider_than_the_window(show, width, name):
     rows = Rows(long, COLUMNS, [row])
     if name == "headroom":
         classes = ",".join(f"CUSTOM_{number}_{long}=1" for number in range(4))
-        values = (long, "A" * 36, 50, 500, 3, "not found", classes, f"CUSTOM_{long}: 10 asked, 3 free")
+        values = (long, "A" * 36, "not found", 50, 500, 3, classes, f"CUSTOM_{long}: 10 asked, 3 free")
         rows = Rows("Headroom", DOMAIN_COLUMNS, [values])
     text = capacity_page(deep, rows) if name in ("capacity", "headroom") else tree_page(deep)
     browser = show(text.replace("<script>", "<script>throw 1;") if name == "plain" else text, width)
@@ -133,6 +133,19 @@ def test_nothing_is_wider_than_the_window(show, width, name):
         browser.evaluate("document.querySelector('.tools button').click()")
         assert len(browser.evaluate(NAMES)) == 13
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [400, 1030, 1400])
+def test_no_number_is_broken_across_lines(show, width):
+    """The memory of 10,000 hosts, in GiB."""
+    row = ("host", "MEMORY_MB", 2_621_440_000, 1_310_720_000, 50.0)
+    browser = show(capacity_page(CLOUD, Rows("Capacity", COLUMNS, [row])), width)
+    lines = (
+        "[...document.querySelectorAll('.live tbody .number')].map((cell) => {"
+        "const range = document.createRange();"
+        "range.selectNodeContents(cell); return [cell.textContent, range.getClientRects().length]; })"
+    )
+    assert browser.evaluate(lines) == [["2,560,000 GiB", 1], ["1,280,000 GiB", 1]]
 
 
 def test_a_click_sorts_rows_and_a_second_one_reverses_them(show):

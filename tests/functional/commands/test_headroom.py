@@ -217,7 +217,8 @@ def test_terminal_is_told_that_no_consumer_is_without_a_place(openstack, cloud):
     rows = openstack.run(*HEADROOM, "--each-host", "-f", "json").json
     host = next(row["domain"] for row in rows if row["verdict"] == "fits" and row["consumers"])
     shown, status = WholeTerminal(openstack, *HEADROOM, host, "--by", "consumer", columns=80).finish()
-    assert (status, shown.splitlines()[0]) == (0, "Every consumer has a place; --by placement shows it.")
+    told = "Every consumer has a place elsewhere. (--by placement shows where)"
+    assert (status, shown.splitlines()[0]) == (0, told)
 
 
 def test_new_places_fit_80_columns_with_whole_uuids(openstack, cloud):

@@ -88,8 +88,8 @@ def test_the_worst_domain_comes_first():
     held = {"x": {"a": {"VCPU": 2}}, "y": {"b": {"VCPU": 5}}, "z": {"b": {"VCPU": 3}}}
     rows = domain_rows(judge(view, Headroom(view, held.items(), Rules()), domains_of_hosts(view)))
     assert rows == [
-        ("b", "b", 1, 2, 1, "not found", "VCPU=3", "VCPU: 3 asked, 1 free"),
-        ("a", "a", 1, 1, 0, "fits", "", ""),
+        ("b", "b", "not found", 1, 2, 1, "VCPU=3", "VCPU: 3 asked, 1 free"),
+        ("a", "a", "fits", 1, 1, 0, "", ""),
     ]
 
 

@@ -209,6 +209,36 @@ def test_columns_are_of_the_kind_of_their_values():
     assert re.search(r"<td[^>]*>1,000</td><td[^>]*>10</td><td[^>]*>1</td><td[^>]*>1 %</td>", page)
 
 
+def test_a_page_has_its_verdict_first_and_no_column_twice():
+    """The table is before the plots; a column that is empty or repeats the name is left out."""
+    values = [
+        ("rack", "rack", "not found", 50, "MEMORY_MB=2048,VCPU=2", ""),
+        ("(all)", "", "0 of 1 fit", "", "", ""),
+    ]
+    columns = ("domain", "uuid", "verdict", "hosts", "missing", "reason")
+    page = capacity_page(CLOUD, Rows("Headroom", columns, values, 1, "No place was found.", "high"))
+    assert [column["label"] for column in data_of(page)["columns"]] == [
+        "domain",
+        "verdict",
+        "hosts",
+        "missing",
+    ]
+    places = [page.index(text) for text in ('share-high">No place', 'id="rows"', 'id="use"')]
+    assert places == sorted(places)
+
+
+def test_memory_is_in_gib():
+    """In plots and tables; the data that the script reads have what placement has."""
+    memory = cloud(node("host", MEMORY_MB=stock(257_536, 24_576, reserved=512)))
+    columns = ("provider", "resource_class", "capacity", "used")
+    rows = Rows("Capacity", columns, [("host", "MEMORY_MB", 257_024, 24_576)])
+    page = capacity_page(memory, rows)
+    assert "24 GiB of 251 GiB used, on 1 provider" in page
+    assert re.search(r"<td[^>]*>251 GiB</td><td[^>]*>24 GiB</td>", page)
+    assert data_of(page)["rows"] == [[0, 1, 257_024, 24_576]]
+    assert data_of(tree_page(memory))["kinds"] == [["MEMORY_MB", 257_024, "0.5 GiB reserved"]]
+
+
 def test_ten_thousand_providers_with_long_names_are_below_four_megabytes():
     """With names of 50 characters, 60 traits, and inventories of which no two are equal."""
     traits = [f"HW_CPU_X86_EXTENSION_{number}" for number in range(60)]
