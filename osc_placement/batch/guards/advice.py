@@ -13,8 +13,8 @@ from osc_placement.batch.guards.capacity import Overcommitted, find_refusal
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import Plan
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory, Provider, is_same_ratio
-from osc_placement.terminal.lines import count_providers
+from osc_placement.model import Inventory, is_same_ratio
+from osc_placement.terminal.lines import count_providers, list_names
 
 #: the classes whose ratio nova-compute reports itself, and the options that make it do so
 _NOVA_OPTIONS: Final = {
@@ -108,7 +108,7 @@ def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mappin
 
 
 def _warn_of_ratios(plan: Plan) -> Iterator[str]:
-    """Warn of ratios that nova-compute overwrites, that children lack, and that differ by aggregate."""
+    """Warn of ratios that nova-compute overwrites, that providers lack, and that differ by aggregate."""
     aggregates = plan.selection.aggregates if plan.selection and not plan.goes_on else ()
     classes: list[str] = []
     if isinstance(plan.edit, RatioEdit):
@@ -116,26 +116,18 @@ def _warn_of_ratios(plan: Plan) -> Iterator[str]:
     elif isinstance(plan.edit, InventoryEdit):
         classes = [name for name, fields in plan.edit.fields.items() if "allocation_ratio" in fields]
     options = " or ".join(_NOVA_OPTIONS[name] for name in classes if name in _NOVA_OPTIONS)
-    if options and plan.changes:
-        yield (
-            f"On a compute node whose configuration sets {options}, nova-compute puts its own value back "
-            "when it is restarted or reads the provider anew, by default every five minutes: take the option "
-            "out there, or set it to the same"
-        )
+    if options and plan.changes and not plan.goes_on:
+        yield f"nova-compute overwrites this where nova.conf sets {options}"
     for name in classes:
-        children = [
+        lacking = [
             step.subject.name
             for step in plan.steps
-            if isinstance(step.subject, Provider)
-            and step.subject.parent_provider_uuid
-            and step.before.inventories is not None
-            and name not in step.before.inventories
+            if step.before.inventories is not None and name not in step.before.inventories
         ]
-        if children:
-            more = ", ..." if len(children) > _EXAMPLES else ""
+        if lacking:
             yield (
-                f"{count_providers(len(children))} below the roots have no inventory of {name} and stay as "
-                f"they are: {', '.join(children[:_EXAMPLES])}{more}"
+                f"No inventory of {name} on {list_names(lacking, _EXAMPLES)}; nested providers that have it, "
+                "such as NUMA nodes, have to be selected too"
             )
     selected = {
         step.uuid: [each for each in aggregates if each in (step.before.aggregates or ())]

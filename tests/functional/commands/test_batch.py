@@ -23,11 +23,7 @@ from tests.functional.commands.proxy import DROP, proxy_to
 BATCH = ("resource", "provider", "batch")
 ADD = (*BATCH, "trait", "add")
 RATIO = (*BATCH, "ratio", "set")
-NOVA = (
-    "Warning: On a compute node whose configuration sets {}, nova-compute puts its own value back "
-    "when it is restarted or reads the provider anew, by default every five minutes: take the option out "
-    "there, or set it to the same\n"
-)
+NOVA = "Warning: nova-compute overwrites this where nova.conf sets {}\n"
 
 
 def rows_by_uuid(result):

@@ -43,7 +43,9 @@ def test_rack_is_changed_and_its_state_copied_to_another_server(start, tmp_path)
     for result in (ratio, trait):
         assert result.status == 0
         assert [row["result"] for row in result.json] == ["applied"] * 50
-    assert ratio.err.startswith("Warning: On a compute node whose configuration sets cpu_allocation_ratio")
+    assert ratio.err.startswith(
+        "Warning: nova-compute overwrites this where nova.conf sets cpu_allocation_ratio"
+    )
     assert trait.err == ""
     assert openstack.run(*SHOW, "compute-r3-17", "VCPU").json["allocation_ratio"] == 8.1
     assert openstack.run(*SHOW, "compute-r2-17", "VCPU").json["allocation_ratio"] == 4.0

@@ -9,7 +9,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.facets import ABSENT, ProviderState, describe_identity
 from osc_placement.batch.guards.advice import advise
 from osc_placement.batch.guards.capacity import find_excesses
-from osc_placement.batch.inventory import InventoryEdit
+from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import Change, Plan, Policy, Reading, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider
@@ -78,6 +78,15 @@ def test_a_total_that_adds_inventories_to_some_providers_is_warned_of(fields, ha
     plan = make_plan(InventoryEdit({"VCPU": fields}), readings)
     told = f"{number} no inventory of VCPU and would get one with VCPU:total=4"
     assert advise(plan, {}).warnings == ((told,) if number else ())
+    assert advise(replace(plan, goes_on=True), {}).warnings == ()
+
+
+def test_the_option_of_nova_is_named_once():
+    """Not again where the run is resumed."""
+    state = ProviderState({"VCPU": Inventory(8)})
+    plan = make_plan(RatioEdit({"VCPU": 2.0}), [Reading(Provider("p", "p", 1), state)])
+    told = "nova-compute overwrites this where nova.conf sets cpu_allocation_ratio"
+    assert advise(plan, {}).warnings == (told,)
     assert advise(replace(plan, goes_on=True), {}).warnings == ()
 
 
