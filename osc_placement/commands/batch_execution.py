@@ -49,7 +49,7 @@ from osc_placement.report.summary import ask, sum_up
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt
-from osc_placement.terminal.screen import is_terminal, say, screen_of, tell, write_lines
+from osc_placement.terminal.screen import is_terminal, say, screen_of, tell
 from osc_placement.terminal.tables import LinesColumn, draw_cells, show_cell
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -77,7 +77,7 @@ class TextLister(base.Lister):
         """Print the rows, or the text instead."""
         if self.text is None:
             return super().produce_output(parsed_args, column_names, data)
-        write_lines(self.app.stdout, self.text)
+        say(self.app.stdout, self.text)
         return 0
 
 
@@ -128,17 +128,20 @@ class ChangesLister(TextLister):
         if not (parsed_args.long or (is_few and (parsed_args.columns or parsed_args.sort_columns))):
             self.text = self.page.describe(rows, is_plan=is_plan, more=more)
             return (), ()
+        is_fitted = not (parsed_args.sort_columns or parsed_args.fit_width or parsed_args.max_width)
         if parsed_args.columns:
-            given = (parsed_args.sort_columns, parsed_args.fit_width, parsed_args.max_width)
             picked = [number for number, name in enumerate(columns) if name in parsed_args.columns]
-            if any(given) or not picked:
+            if not (is_fitted and picked):
                 return columns, make_cells()
-            # cliff would break cells within names
+            names = [columns[number] for number in picked]
             cells = [[str(show_cell(row[number])) for number in picked] for row in make_cells()]
-            self.text = draw_cells([columns[number] for number in picked], cells, self.page.width)
-            return (), ()
-        names, cells = make_table(sort_rows(rows), SHORT_COLUMNS, self.page.names)
-        return names, [tuple(map(LinesColumn, row)) for row in cells]
+        else:
+            names, cells = make_table(sort_rows(rows), SHORT_COLUMNS, self.page.names)
+        if not is_fitted:
+            return names, [tuple(map(LinesColumn, row)) for row in cells]
+        # cliff would break cells within names
+        self.text = draw_cells(names, cells, self.page.width)
+        return (), ()
 
 
 class PlanCommand(ConfirmedCommand, ChangesLister):

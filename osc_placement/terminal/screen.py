@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import pathlib
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -17,8 +18,29 @@ from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import wrap_each
 
 #: how a piece of text is meant; colours repeat what the text says and add nothing
-Style = Literal["name", "aside", "low", "middle", "high"]
-_CODES: Final[dict[Style, str]] = {"name": "1", "aside": "2", "low": "32", "middle": "33", "high": "31"}
+Style = Literal["name", "aside", "low", "middle", "high", "added", "changed", "removed", "refused"]
+_CODES: Final[dict[Style, str]] = {
+    "name": "1",
+    "aside": "2",
+    "low": "32",
+    "middle": "33",
+    "high": "31",
+    "added": "32",
+    "changed": "33",
+    "removed": "31",
+    "refused": "1;31",
+}
+#: what may have a colour in a line of a plan or result: a cell, what is counted, a label, and totals
+_SUBJECT: Final = re.compile(
+    r"(?<=\| )[^|]*[^|\s]|(?<=^change: ).+|(?<=^result: ).+|(?<=\d  )\S.*|^\w+(?=: )|[\d,]+ [a-z][a-z ]*(?=[,;]|$)"
+)
+#: by style, what it begins with or is
+_FORMS: Final[dict[Style, re.Pattern[str]]] = {
+    "added": re.compile(r"\+|(.* )?(applied|created)$"),
+    "removed": re.compile(r"-\S|(.* )?deleted$"),
+    "refused": re.compile(r"(.* )?(failed|refused)$|(Failed|Refused)$"),
+    "changed": re.compile(r".* from .* to |other |Warning$|(.* )?in part$"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +159,23 @@ def tell(stream: TextIO | None, text: str) -> None:
 
 
 def say(stream: TextIO | None, lines: Iterable[str]) -> None:
-    """Print lines, escaped, in one write; nothing on a closed stream.
+    """Print lines, escaped, and in colours on a terminal, in one write; nothing on a closed stream.
 
     Where standard output is a pipe, what its reader prints on the terminal then comes before or after them.
     """
-    text = "".join(f"{printable(line)}\n" for line in lines)
     if stream is not None:
-        stream.write(text)
+        show = highlight if screen_of(stream).paint is paint else str
+        stream.write("".join(f"{show(printable(line))}\n" for line in lines))
+
+
+def highlight(line: str) -> str:
+    """Return a line of a plan or result with what is added, changed, removed and refused in colours."""
+
+    def colour(found: re.Match[str]) -> str:
+        style = next((style for style, form in _FORMS.items() if form.match(found[0])), None)
+        return paint(found[0], style) if style else found[0]
+
+    return _SUBJECT.sub(colour, line)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:

@@ -50,6 +50,7 @@ class OpenStack:
             "LANG": "C.UTF-8",
             "HOME": str(home),
             "TERM": "xterm",
+            "NO_COLOR": "1",
             "NO_PROXY": "127.0.0.1",
         }
 

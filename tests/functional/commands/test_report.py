@@ -109,8 +109,8 @@ def test_every_format_shows_the_same_tree(openstack, cloud):
 
 def test_tree_on_a_terminal_has_colours_and_fits_60_columns(openstack, cloud):
     """At 60 columns no line is longer; NO_COLOR takes the colours away and nothing else."""
-    coloured, status = run_on_terminal(openstack, *TREE, "host-n")
-    plain, _ = run_on_terminal(openstack, *TREE, "host-n", environment={"NO_COLOR": "1"})
+    coloured, status = run_on_terminal(openstack, *TREE, "host-n", environment={"NO_COLOR": ""})
+    plain, _ = run_on_terminal(openstack, *TREE, "host-n")
     assert status == 0
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
@@ -119,14 +119,13 @@ def test_tree_on_a_terminal_has_colours_and_fits_60_columns(openstack, cloud):
 
 def test_terminal_gets_as_many_whole_trees_as_it_has_lines(openstack, cloud):
     """The last line says how many are left out, and how to see them; a tree that is named is shown whole."""
-    plain = {"columns": 80, "environment": {"NO_COLOR": "1"}}
-    lines = WholeTerminal(openstack, *TREE, "--brief", rows=12, **plain).finish()[0].splitlines()
+    lines = WholeTerminal(openstack, *TREE, "--brief", columns=80, rows=12).finish()[0].splitlines()
     full = openstack.run(*TREE, "--brief").out.splitlines()
     assert len(lines) <= 11
     assert lines[-1] == "... and 2 more trees (name one to see it, or see all with | less)"
     assert lines[:-1] == full[: len(lines) - 1]
     named = openstack.run(*TREE, "host-n", "--brief").out
-    assert WholeTerminal(openstack, *TREE, "host-n", "--brief", rows=5, **plain).finish()[0] == named
+    assert WholeTerminal(openstack, *TREE, "host-n", "--brief", columns=80, rows=5).finish()[0] == named
 
 
 def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):

@@ -2,11 +2,13 @@
 """Text for terminals and for other streams."""
 
 import io
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from osc_placement.terminal.confirmation import ConfirmedCommand, confirm
+from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import say, tell, wrap_for
 
 
@@ -35,6 +37,41 @@ def test_a_message_is_printed_in_one_write(monkeypatch):
     say(terminal, ["a name\x1b", "another"])
     assert writes == ["Plan these 2 again,\nand show the new\nplan?\n", "a name\\x1b\nanother\n"]
     tell(None, "nobody reads this")
+
+
+@pytest.mark.parametrize(
+    ("line", "coloured"),
+    [
+        ("| host | +CUSTOM_GOLD | applied |", "| host | {32}+CUSTOM_GOLD{0} | {32}applied{0} |"),
+        ("       50  -CUSTOM_GOLD", "       50  {31}-CUSTOM_GOLD{0}"),
+        ("        2  VCPU:reserved from 0 to 2", "        2  {33}VCPU:reserved from 0 to 2{0}"),
+        ("        1  resource provider created", "        1  {32}resource provider created{0}"),
+        ("       50  unchanged: has it already", "       50  unchanged: has it already"),
+        ("change: VCPU:reserved from 0 to 2", "change: {33}VCPU:reserved from 0 to 2{0}"),
+        ("result: refused", "result: {1;31}refused{0}"),
+        ("Refused: host: in use; give -f json", "{1;31}Refused{0}: host: in use; give -f json"),
+        ("Warning: -1 is less than 0", "{33}Warning{0}: -1 is less than 0"),
+        (
+            "trait add A: 5 resource providers, 2 applied, 1 in part, 2 failed",
+            "trait add A: 5 resource providers, {32}2 applied{0}, {33}1 in part{0}, {1;31}2 failed{0}",
+        ),
+        ("+------+-------------+", "+------+-------------+"),
+        ("| a\x1b[0m | +b\x1b[2J |", r"| a\x1b[0m | {32}+b\x1b[2J{0} |"),
+    ],
+)
+def test_plans_and_results_have_colours_where_the_terminal_has_them(monkeypatch, line, coloured):
+    """Nowhere else; and what others wrote has none of its own."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, pipe = Terminal(), io.StringIO()
+    say(terminal, [line])
+    assert terminal.getvalue() == re.sub(r"\{([\d;]+)\}", "\x1b[\\1m", coloured) + "\n"
+    say(pipe, [line])
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        monkeypatch.setenv(name, value)
+        plain = Terminal()
+        say(plain, [line])
+        assert plain.getvalue() == pipe.getvalue() == printable(line) + "\n"
 
 
 @pytest.mark.parametrize(
