@@ -32,7 +32,8 @@ _CODES: Final[dict[Style, str]] = {
 }
 #: what may have a colour in a line of a plan or result: a cell, what is counted, a label, and totals
 _SUBJECT: Final = re.compile(
-    r"(?<=\| )[^|]*[^|\s]|(?<=^change: ).+|(?<=^result: ).+|(?<=\d  )\S.*|^\w+(?=: )|[\d,]+ [a-z][a-z ]*(?=[,;]|$)"
+    r"(?<=\| )[^|]*[^|\s]|(?<=^change: ).+|(?<=^result: ).+|(?<=\d  )\S.*|^\w+(?=: )"
+    r"|[\d,]+ [a-z][a-z ]*(?=[,;]|$)"
 )
 #: by style, what it begins with or is
 _FORMS: Final[dict[Style, re.Pattern[str]]] = {
