@@ -126,17 +126,20 @@ class BatchCommand(PlanCommand):
         plan = guard(
             self.client, plan, read_policy(parsed_args), readings, concurrency=parsed_args.concurrency
         )
+        told = str(parsed_args.selection)
+        for name, uuid in zip(parsed_args.aggregate, aggregates, strict=True):
+            told = told if name == uuid else told.replace(uuid, f"{name} ({uuid})")
         if parsed_args.plan_out:
             save_plan(
                 pathlib.Path(parsed_args.plan_out),
                 plan,
                 readings,
                 server=self.client.endpoint,
-                selection=str(parsed_args.selection),
+                selection=told,
                 atomic=parsed_args.atomic,
             )
             self.saved_plan = parsed_args.plan_out
-        return Job(plan, str(parsed_args.selection), is_atomic=parsed_args.atomic)
+        return Job(plan, told, is_atomic=parsed_args.atomic)
 
     def _read(self, parsed_args: argparse.Namespace, edit: Edit) -> list[Reading]:
         selection = parsed_args.selection

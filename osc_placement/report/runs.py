@@ -59,25 +59,19 @@ LIST_COLUMNS: Final = (
 )
 #: some thousand years, as there is no date before the year 1
 _MOST_DAYS: Final = 500_000
-#: the headings of columns that a narrow list may lack
-_ID: Final = "id"
-_STARTED: Final = "started (UTC)"
+#: the heading of the column that a narrow list may lack
 _APPLIED: Final = "applied"
-_NOT_DONE: Final = "not done"
-_CLOUD: Final = "cloud"
-#: the width from which on a list of all clouds has all columns
-_WIDE: Final = 120
-#: characters of what a run did, of the ID of an undone run, and of a cloud, that are shown at least
+#: characters of what a run did and where, of the ID of an undone run, and of a cloud, that are shown at least
 _LEAST_WHAT: Final = 12
+_LEAST_WHERE: Final = 18
 _LEAST_ID: Final = 6
 _LEAST_CLOUD: Final = 24
 #: runs that a warning names
 _MOST_UNLISTED: Final = 3
 #: what comes before the ID of an undone run
 _UNDO_OF: Final = "undo of "
-#: characters of the ID of an undone run that end with its random part, whole
-_SHORT_ID: Final = 14
-
+#: what a list leaves out of a selection: the words before the name, and the UUID behind it
+_PHRASE: Final = re.compile(r"\b(in aggregate|named like|in the tree of) | \([0-9a-f-]{36}\)")
 #: a word of a title that begins with the name of a class or trait, and a field behind one
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
@@ -200,65 +194,17 @@ class RunList:
         ]
 
     def draw(self, width: int, *, with_clouds: bool) -> list[str]:
-        """Return lines with whole IDs; those of undone runs lose their middle before a column is left out.
+        """Return lines with what runs did and where; how much was applied is left out before this is cut.
 
-        A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise, and then how many changes failed or were
-        refused. A cloud has the address without ``http://``, and the last line has it if there is one only.
+        The time is in the ID. A cloud has the address without ``http://``, and the last line has it if there
+        is one only.
         """
         if not self.runs:
             return []
         headers = [run.header for run in self.runs]
-        names = list(map(_name_edit, headers))
         clouds = {header.server for header in headers} if with_clouds else set()
-        is_cramped = len(clouds) > 1 and width < _WIDE
-        columns = self._make_columns(max(_LEAST_CLOUD, width // 4))
-        # what failed is the rest of what was applied, where nothing is pending
-        is_rest = all(run.failed in (0, run.changes - run.applied) for run in self.runs)
-        if is_rest and not (is_cramped and any(run.failed for run in self.runs)):
-            del columns[_NOT_DONE]
-        if len(clouds) < 2:
-            del columns[_CLOUD]
-        hidden = [name for name in (_APPLIED, _NOT_DONE) if is_cramped and name in columns]
-        for name in hidden:
-            del columns[name]
-        if is_cramped or _measure(columns, names) > width:
-            del columns[_STARTED]
-            columns = {"id (time in UTC)": columns.pop(_ID), **columns}
-            shortened = [_name_edit(header, _SHORT_ID) for header in headers]
-            if _NOT_DONE in columns and _measure(columns, shortened) > width:
-                del columns[_NOT_DONE]
-                hidden = [_NOT_DONE]
-        # whole names of runs are worth more than how many changes were made in part, which the state tells of
-        undos = [name for header, name in zip(headers, names, strict=True) if header.undoes] or [""]
-        has_parts = _APPLIED in columns and any(run.partial for run in self.runs)
-        is_stripped = has_parts and _measure(columns, undos) > width
-        if is_stripped:
-            columns[_APPLIED] = [text.partition(" ")[0] for text in columns[_APPLIED]]
-        free = width - _measure(columns)
-        whats = [_describe_edit(header, free) for header in headers]
-        rows = ([name, *cells] for name, cells in {**columns, "what": whats}.items())
-        lines = align(list(zip(*rows, strict=True)), width)
-        if hidden:
-            lines.append(describe_hidden(hidden))
-        elif is_stripped:
-            lines.append("(applied: in whole or in part; --long shows each run whole)")
-        elif any(
-            what not in (printable(name), printable(header.edit.title))
-            for what, name, header in zip(whats, names, headers, strict=True)
-        ):
-            lines.append("(--long shows each run whole)")
-        return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
-
-    def _make_columns(self, most: int) -> dict[str, list[str]]:
-        """Return the cells of all columns but what the runs did, by the headings.
-
-        :param most: characters of the address of a cloud
-        """
-        times = [_parse_time(run.header.started) for run in self.runs]
-        return {
-            _ID: [run.header.id for run in self.runs],
-            _STARTED: [f"{started:%b %d %H:%M}" if started else "" for started in times],
+        columns = {
+            "id (time in UTC)": [header.id for header in headers],
             "state": [_state_of(run, self.undone) for run in self.runs],
             # what a run that is done has not applied needed no change
             _APPLIED: [
@@ -267,9 +213,35 @@ class RunList:
                 + (f" ({run.partial:,} {IN_PART})" if run.partial else "")
                 for run in self.runs
             ],
-            _NOT_DONE: [f"{run.failed:,}" for run in self.runs],
-            _CLOUD: [cut(printable(run.header.server.partition("://")[2]), most) for run in self.runs],
         }
+        if len(clouds) > 1:
+            most = max(_LEAST_CLOUD, width // 4)
+            columns["cloud"] = [cut(printable(each.server.partition("://")[2]), most) for each in headers]
+        wheres = [_name_selection(header) for header in headers]
+        longest = max(map(len, wheres))
+        names = [printable(_name_edit(header)) for header in headers]
+        size = max(0, *(len(name) for name, header in zip(names, headers, strict=True) if not header.undoes))
+        needed = max(size + 2 + min(longest, _LEAST_WHERE), *map(len, names))
+        is_cramped = _measure(columns) + needed > width
+        if is_cramped:
+            del columns[_APPLIED]
+        free = width - _measure(columns)
+        # an undo is of what another run changed
+        least = min(longest, _LEAST_WHERE) + 2 if longest else 0
+        size = max(len("what"), min(size, free - least))
+        cells = [
+            _describe_edit(header, free)
+            if header.undoes
+            else f"{_describe_edit(header, size):{size}}  {cut(where, max(len(CUT), free - size - 2))}"
+            for header, where in zip(headers, wheres, strict=True)
+        ]
+        rows = ([name, *cells] for name, cells in {**columns, f"{'what':{size}}  where": cells}.items())
+        lines = align(list(zip(*rows, strict=True)), width)
+        if is_cramped:
+            lines.append(describe_hidden([_APPLIED]))
+        elif any(CUT in cell for cell in cells):
+            lines.append("(--long shows each run whole)")
+        return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
 
     def describe(self, width: int) -> list[str]:
         """Return all that is known of each run: a line for each fact, and an empty line between runs."""
@@ -291,10 +263,18 @@ class RunList:
         return lines
 
 
-def _measure(columns: Mapping[str, Sequence[str]], last: Sequence[str] = ("",)) -> int:
-    """Return the width of columns by their headings, two blanks behind each, and of a last column."""
-    widths = (max(map(len, (name, *cells))) + 2 for name, cells in columns.items())
-    return sum(widths) + max(len(printable(text)) for text in last)
+def _measure(columns: Mapping[str, Sequence[str]]) -> int:
+    """Return the width of columns by their headings, with two blanks behind each."""
+    return sum(max(map(len, (name, *cells))) + 2 for name, cells in columns.items())
+
+
+def _name_selection(header: Header) -> str:
+    """Return which providers a run was for, as the operator named them; "" for an undo."""
+    if header.undoes:
+        return ""
+    if header.selects and header.selects.everything:
+        return "all"
+    return _PHRASE.sub("", printable(header.selection))
 
 
 def _describe_edit(header: Header, width: int) -> str:

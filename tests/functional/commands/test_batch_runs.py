@@ -129,12 +129,18 @@ def test_providers_are_read_from_a_file_or_standard_input(openstack, rack):
 
 
 def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rack):
-    """The name of a host aggregate is looked up there."""
+    """The name of a host aggregate is looked up there, and is in the list of runs."""
     with compute_with({"rack1": rack.aggregate}) as (url, _asked):
         environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url}
-        command = (*RATIO, "VCPU=3", "--aggregate", "rack1", "--dry-run", "-f", "json")
-        result = openstack.run(*command, environment=environment)
+        command = (*RATIO, "VCPU=3", "--aggregate", "rack1", "-f", "json")
+        result = openstack.run(*command, "--dry-run", environment=environment)
+        openstack.run(*command, "--yes", environment=environment)
     assert changed(result) == set(rack.hosts)
+    assert openstack.run(*RUN, "list", "-f", "json").json[-1]["selection"] == (
+        f"in aggregate rack1 ({rack.aggregate})"
+    )
+    shown, _ = run_on_terminal(openstack, *RUN, "list", columns=80)
+    assert shown.splitlines()[-1].endswith("  ratio set VCPU=3.0  rack1")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 import dataclasses
 import io
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -138,32 +139,47 @@ def add_cloud(listed):
 
 
 def test_list_of_runs_has_whole_ids_beside_what_was_applied(runs):
-    """What failed is the rest of what was applied, so that it has no column."""
+    """What was applied is left out before the ID of an undone run is cut."""
     run = runs.set_ratio(4.0)
     server = journal.identify_server(SERVER)
     runs.touch(9.0, "b", "c")
     runs.undo(run)
-    for width in (80, 90):
-        head, _, undo = read_list(server, None, pytest.fail).draw(width, with_clouds=False)
-        assert head.split()[-3:] == ["state", "applied", "what"]
-        assert undo.split()[1:4] == ["partly", "done", "1/3"]
-        assert undo.endswith(f"undo of {run}")
+    head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
+    assert head.split()[-4:] == ["state", "applied", "what", "where"]
+    assert undo.split()[1:4] == ["partly", "done", "1/3"]
+    assert undo.endswith(f"undo of {run}")
+    *_, undo, told = read_list(server, None, pytest.fail).draw(75, with_clouds=False)
+    assert undo.endswith(f"undo of {run}")
+    assert told == "Columns not shown: applied (--long shows it)"
     found = add_cloud(read_list(server, None, pytest.fail))
-    assert found.draw(80, with_clouds=True)[-1] == "Columns not shown: applied, not done (--long shows them)"
     assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-3:]}")
     assert "applied" in found.draw(120, with_clouds=True)[0]
     assert "changes:   1 of 3 applied, 2 failed or refused" in found.describe(80)
 
 
-def test_list_names_failures_that_it_leaves_out_unless_the_others_tell_them(runs):
-    """Of 3 changes of which 1 was applied 2 are not done, unless one of these is pending."""
+@pytest.mark.parametrize(
+    ("selection", "where"),
+    [
+        ("in aggregate rack3 (aaaaaaaa-0003-4000-8000-000000000000)", "rack3"),
+        ("in aggregate aaaaaaaa-0003-4000-8000-000000000000", "aaaaaaaa-0003-4..."),
+        ("named like compute-r3-*", "compute-r3-*"),
+        ("with CUSTOM_GOLD and named like c*", "with CUSTOM_GOL..."),
+    ],
+)
+def test_list_of_runs_says_at_80_columns_where_each_was(runs, selection, where):
+    """The aggregate by the name that was given, the beginning of a UUID, or the other conditions."""
     runs.set_ratio(4.0)
-    server = journal.identify_server(SERVER)
-    (run,) = (found := read_list(server, None, pytest.fail)).runs
-    shortened = "(--long shows each run whole)"
-    for failed, told in ((2, [shortened]), (1, ["Columns not shown: not done (--long shows it)"])):
-        summary = dataclasses.replace(run, applied=1, failed=failed, state="unfinished")
-        assert dataclasses.replace(found, runs=[summary]).draw(55, with_clouds=False)[2:] == told
+    runs.undo(runs.add_traits("CUSTOM_LIQUID_COOLED"))
+    found = read_list(journal.identify_server(SERVER), None, pytest.fail)
+    listed = [
+        dataclasses.replace(run, header=dataclasses.replace(run.header, selection=selection))
+        for run in found.runs
+    ]
+    lines = dataclasses.replace(found, runs=listed).draw(80, with_clouds=False)
+    assert max(map(len, lines)) <= 80
+    assert re.search(rf"ratio set VCPU=4.0 +{re.escape(where)}$", lines[1])
+    assert re.search(rf"add CUSTOM_LIQUID_COOLED +{re.escape(where)}$", lines[2])
+    assert re.search(r"undo of \S{22}$", lines[3])
 
 
 def test_list_with_shortened_titles_says_how_to_see_them_whole(runs):
@@ -171,8 +187,8 @@ def test_list_with_shortened_titles_says_how_to_see_them_whole(runs):
     runs.set_fields(reserved=1, allocation_ratio=4.0)
     found = read_list(journal.identify_server(SERVER), None, pytest.fail)
     assert len(found.draw(120, with_clouds=False)) == 2
-    _, run, told = found.draw(70, with_clouds=False)
-    assert (run.endswith(" ..."), told) == (True, "(--long shows each run whole)")
+    _, run, told = found.draw(60, with_clouds=False)
+    assert (run.endswith(" ..."), told) == (True, "Columns not shown: applied (--long shows it)")
 
 
 @pytest.mark.parametrize(
@@ -256,8 +272,8 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert "changes:   3 of 3 applied, 1 of them in part" in listed.describe(200)
     assert "  partly done    3/3 (1 in part)  undo of " in listed.draw(200, with_clouds=False)[-1]
     *_, narrow, note = listed.draw(80, with_clouds=False)
-    assert narrow.endswith(f"  partly done    3/3      undo of {run}")
-    assert note == "(applied: in whole or in part; --long shows each run whole)"
+    assert narrow.endswith(f"  partly done    undo of {run}")
+    assert note == "Columns not shown: applied (--long shows it)"
     assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 3, 0)]
     (row,) = [row for row in rows_of_run(journal.Journals().read(undo)) if row.is_incomplete]
     told = f"{told}: VCPU:reserved=2"
@@ -725,19 +741,6 @@ def test_no_journal_is_read_behind_the_one_that_explains_all(runs, monkeypatch):
     monkeypatch.setattr(journal.Journals, "read", lambda self, name: names.append(name) or read(self, name))
     assert warning_of_undo(runs, run)[1] == f" by run {last} (3)"
     assert names == [run, last]
-
-
-def test_list_leaves_out_the_time_before_it_cuts_what_a_run_did(runs):
-    """The ID has the time; where there is space for both, both are there."""
-    runs.set_ratio(4.0)
-    run = runs.add_traits(*(f"CUSTOM_OF_A_HOST_{number}" for number in range(2)))
-    title = journal.Journals().read(run).header.edit.title
-    found = read_list(journal.identify_server(SERVER), None, pytest.fail)
-    for width, heading in ((120, "started (UTC)"), (90, "id (time in UTC)")):
-        lines = found.draw(width, with_clouds=False)
-        assert heading in lines[0]
-        assert lines[-1].endswith(f"  {title}")
-        assert max(map(len, lines)) <= width
 
 
 def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
