@@ -220,7 +220,9 @@ class RunList:
         wheres = [_name_selection(header) for header in headers]
         longest = max(map(len, wheres))
         names = [printable(_name_edit(header)) for header in headers]
-        size = max(0, *(len(name) for name, header in zip(names, headers, strict=True) if not header.undoes))
+        size = max(
+            (len(name) for name, each in zip(names, headers, strict=True) if not each.undoes), default=0
+        )
         needed = max(size + 2 + min(longest, _LEAST_WHERE), *map(len, names))
         is_cramped = _measure(columns) + needed > width
         if is_cramped:
@@ -235,7 +237,8 @@ class RunList:
             else f"{_describe_edit(header, size):{size}}  {cut(where, max(len(CUT), free - size - 2))}"
             for header, where in zip(headers, wheres, strict=True)
         ]
-        rows = ([name, *cells] for name, cells in {**columns, f"{'what':{size}}  where": cells}.items())
+        heading = f"{'what':{size}}  where" if longest else "what"
+        rows = ([name, *cells] for name, cells in {**columns, heading: cells}.items())
         lines = align(list(zip(*rows, strict=True)), width)
         if is_cramped:
             lines.append(describe_hidden([_APPLIED]))

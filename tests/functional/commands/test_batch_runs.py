@@ -888,7 +888,8 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
         assert (status, max(map(len, lines)) <= 80) == (0, True)
         assert lines[0].startswith("id ")
         (line,) = [line for line in lines if line.startswith(f"{run['id']}  ")]
-        assert re.search(r"  (inventory )?set VCPU:(total|\.\.\.)=8 \.\.\.$", line)
+        assert re.search(r"  (inventory )?set VCPU:(total|\.\.\.)=8 \.\.\.  ", line)
+        assert line.endswith("...") == (rack.aggregate not in line)
         assert ("cloud" in lines[0].split()) == bool(options)
 
 

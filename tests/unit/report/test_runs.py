@@ -180,6 +180,8 @@ def test_list_of_runs_says_at_80_columns_where_each_was(runs, selection, where):
     assert re.search(rf"ratio set VCPU=4.0 +{re.escape(where)}$", lines[1])
     assert re.search(rf"add CUSTOM_LIQUID_COOLED +{re.escape(where)}$", lines[2])
     assert re.search(r"undo of \S{22}$", lines[3])
+    undo = dataclasses.replace(found, runs=listed[2:]).draw(80, with_clouds=False)
+    assert undo[0].endswith("  what")
 
 
 def test_list_with_shortened_titles_says_how_to_see_them_whole(runs):
