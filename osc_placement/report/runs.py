@@ -220,9 +220,8 @@ class RunList:
         wheres = [_name_selection(header) for header in headers]
         longest = max(map(len, wheres))
         names = [printable(_name_edit(header)) for header in headers]
-        size = max(
-            (len(name) for name, each in zip(names, headers, strict=True) if not each.undoes), default=0
-        )
+        titles = [name for name, header in zip(names, headers, strict=True) if not header.undoes]
+        size = max(map(len, titles), default=0)
         needed = max(size + 2 + min(longest, _LEAST_WHERE), *map(len, names))
         is_cramped = _measure(columns) + needed > width
         if is_cramped:

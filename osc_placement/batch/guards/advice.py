@@ -125,10 +125,7 @@ def _warn_of_ratios(plan: Plan) -> Iterator[str]:
             if step.before.inventories is not None and name not in step.before.inventories
         ]
         if lacking:
-            yield (
-                f"No inventory of {name} on {list_names(lacking, _EXAMPLES)}; nested providers that have it, "
-                "such as NUMA nodes, have to be selected too"
-            )
+            yield f"No inventory of {name} on {list_names(lacking, _EXAMPLES)} (nested providers may have it)"
     selected = {
         step.uuid: [each for each in aggregates if each in (step.before.aggregates or ())]
         for step in plan.steps

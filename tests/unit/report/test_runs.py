@@ -145,7 +145,7 @@ def test_list_of_runs_has_whole_ids_beside_what_was_applied(runs):
     runs.touch(9.0, "b", "c")
     runs.undo(run)
     head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
-    assert head.split()[-4:] == ["state", "applied", "what", "where"]
+    assert head.split()[-3:] == ["state", "applied", "what"]
     assert undo.split()[1:4] == ["partly", "done", "1/3"]
     assert undo.endswith(f"undo of {run}")
     *_, undo, told = read_list(server, None, pytest.fail).draw(75, with_clouds=False)
