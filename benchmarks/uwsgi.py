@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """uWSGI with the options of deployment tools, for the benchmarks and for the tests of the packages.
 
-doc/source/admin/compat.rst names the files of these tools. The application that they load is left out: it may
-be ours or that of the reference.
+tests/functional/packaging/test_compat.py names the files of these tools. The application that they load is
+left out: it may be ours or that of the reference.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ from typing import Final, Generic, TypeVar
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-#: how many requests are under way at once unless the caller says otherwise. The table in
-#: doc/source/user/batch.rst has the measurement: beyond 3 it gets no faster with two server workers on two
-#: cores, and servers that are further away, or larger, have use for more
+#: how many requests are under way at once unless the caller says otherwise: beyond 3 it gets no faster with
+#: two server workers on two cores, and servers that are further away, or larger, have use for more
 CONCURRENCY: Final = 8
 #: seconds of one wait, after which a pending KeyboardInterrupt is raised: a signal that arrives just before
 #: the wait, or in another thread, does not end it

@@ -3,7 +3,7 @@
 
 This is the door of the engine: all that others use of it is a name of this module, and nobody else imports
 what is behind it. It is also the interface for deployment tools, which need no shell for it;
-doc/source/user/batch.rst has an example that a test runs. What is behind it:
+doc/source/reference/batch.rst has an example that a test runs. What is behind it:
 
     selection, select     which providers, and what they hold: all reads
     inventory, membership what to change: ratios, inventories, traits, aggregates, each an Edit

@@ -32,8 +32,8 @@ KEEP_VARIABLES = '\nstatus=$?\nset +o xtrace\nexport -p >"$VARIABLES"\nexit $sta
 PROGRAMS = ("openstack", "placement-server")
 #: what a command says every few seconds of its way to the end, on a machine where that takes so long
 PROGRESS = re.compile(r"^\w+: \d+( of \d+)?, [\d.]+ a second.*\n", re.MULTILINE)
-#: what it says on a terminal if it takes longer than half a second
-CONTROL = re.compile(r"^Run \S+; to control it \(.*\):\s+echo pause > .*\n", re.MULTILINE)
+#: what it says on a terminal if it takes longer than half a second, and the line of the erased bar
+CONTROL = re.compile(r"^Run \S+; to control it \(.*\):\s+echo pause > .*\n\n?", re.MULTILINE)
 PROMPT = "$ "
 QUESTION = "[y/N] "
 
@@ -132,11 +132,74 @@ def test_readme_is_short_and_its_links_lead_somewhere():
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
+class Window:
+    """Starts programs that control their terminal, as the window of a terminal emulator does."""
+
+    def __init__(self, shell):
+        self._settings = shell.settings()
+
+    def start(self, *command, endpoint, environment, **streams):
+        """Begin a program."""
+        # this TERM leaves colours out
+        env = {**self._settings["env"], "TERM": "dumb", **dict(environment)}
+        del env["COLUMNS"]
+        return subprocess.Popen(
+            command,
+            **{**self._settings, **streams, "env": env},
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+
+class Session:
+    """Commands on a terminal of 80 columns and 24 lines; the programs come from fork servers."""
+
+    def __init__(self, shell):
+        self._shell = shell
+        self._demo = None
+
+    def run(self, step):
+        """Run a command, and give the answers that are shown; what it prints."""
+        if step.command == "placement-server demo":
+            return self._start_demo()
+        if step.command.endswith(" &"):
+            return self._shell.start(step.command.removesuffix(" &"))
+        script = f"{TAKE_VARIABLES}set -o allexport\n{step.command}{KEEP_VARIABLES}"
+        terminal = self._open("sh", "-c", script)
+        begun = 0
+        for answer in re.findall(rf"{re.escape(QUESTION)}(.*)", step.output):
+            begun = terminal.read_until(QUESTION, begun)
+            terminal.write(f"{answer}\n")
+        shown, status = terminal.finish()
+        assert status == 0, f"{step.command}\n{shown}"
+        return CONTROL.sub("", PROGRESS.sub("", shown))
+
+    def _start_demo(self):
+        """Start a demo whose shell hands its variables over, with the forked programs before others."""
+        shell = self._shell.directory / "demo-shell"
+        shell.write_text(
+            f'#!/bin/sh\nPATH="{self._shell.programs}:$PATH"\nexport -p >"$VARIABLES"\necho\nexec cat\n'
+        )
+        shell.chmod(0o755)
+        self._demo = self._open("placement-server", "demo", environment={"SHELL": str(shell)})
+        end = self._demo.read_until("\n\n")
+        return self._demo.shown[: end - 1]
+
+    def _open(self, *command, environment=()):
+        return WholeTerminal(Window(self._shell), *command, columns=80, rows=24, environment=environment)
+
+    def close(self):
+        """End the demo, if there is one."""
+        if self._demo:
+            self._demo.write("\x04")
+            self._demo.finish()
+
+
 def assert_steps_match(shell, steps):
     """Every command, run in order from a fresh server, ends well and prints what is shown."""
     assert steps
-    for step in steps:
-        assert_matches(step, shell.run(step.command))
+    with contextlib.closing(Session(shell)) as session:
+        for step in steps:
+            assert_matches(step, session.run(step))
 
 
 def read_lines(text):
@@ -145,30 +208,12 @@ def read_lines(text):
     return [re.sub(" +#.*", "", line.strip()) for block in blocks for line in block.splitlines() if line]
 
 
-class Window:
-    """Starts a shell that controls its terminal, as the window of a terminal emulator does."""
-
-    def __init__(self, shell):
-        self._settings = shell.settings()
-
-    def start(self, *, endpoint, environment, **streams):
-        """Begin the shell."""
-        env = {**self._settings["env"], **dict(environment)}
-        del env["COLUMNS"]
-        return subprocess.Popen(
-            ["/bin/sh", "-i"],
-            **{**self._settings, **streams, "env": env},
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-
-
 def test_session_of_the_readme_is_what_a_terminal_shows(make_shell, tmp_path):
     """Typed into a shell on a terminal of 80 columns, from the first prompt to the last; nothing is left."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    # this TERM leaves colours out
-    variables = {"TERM": "dumb", "PS1": PROMPT, "SHELL": "/bin/sh", "TMPDIR": str(temporary)}
-    terminal = WholeTerminal(Window(make_shell()), columns=80, environment=variables)
+    variables = {"PS1": PROMPT, "SHELL": "/bin/sh", "TMPDIR": str(temporary)}
+    terminal = WholeTerminal(Window(make_shell()), "/bin/sh", "-i", columns=80, environment=variables)
     place = terminal.read_until(PROMPT)
     for step in STEPS[README]:
         terminal.write(f"{step.command}\n")

@@ -35,7 +35,7 @@ def test_python_of_the_batch_page_runs(server_url, monkeypatch, tmp_path, capsys
     try:
         client.set_inventories(host, {"VCPU": {"total": 8}}, 0)
         client.set_provider_aggregates(host, [aggregate], 1)
-        (block,) = read_blocks("user/batch.rst", "python")
+        (block,) = read_blocks("reference/batch.rst", "python")
         exec(block, {"session": session, "aggregate_uuid": aggregate})
         assert client.show_inventory(host, "VCPU")["allocation_ratio"] == 4.0
         assert capsys.readouterr().out.endswith("compute-docs applied\n")

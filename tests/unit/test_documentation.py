@@ -23,8 +23,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("*.rst"), *(ROOT / "doc" / "source").rglob("*.rst")])
 #: pages that a test of their own runs
 WITH_A_TEST = {
+    "doc/source/admin/audit.rst": "tests/functional/migrate/test_pages.py",
     "doc/source/admin/baremetal.rst": "tests/functional/migrate/test_move_baremetal.py",
     "doc/source/admin/flavors.rst": "tests/functional/migrate/test_flavors.py",
+    "doc/source/admin/leaving-caching-scheduler.rst": "tests/functional/migrate/test_pages.py",
+    "doc/source/admin/mirroring-aggregates.rst": "tests/functional/migrate/test_pages.py",
 }
 #: pages whose commands are not run as they stand there, and why
 NOT_RUN = {
@@ -32,9 +35,9 @@ NOT_RUN = {
     "doc/source/admin/deploying.rst": "containers and the index of packages; tests/functional/packaging",
     "doc/source/admin/drop-in.rst": "random requests for minutes; tests/reliability runs the tool",
     "doc/source/admin/cve-2026-46448.rst": "a whole nova; tests/functional/migrate has one",
-    "doc/source/admin/leaving-caching-scheduler.rst": "a whole nova; tests/functional/migrate has one",
-    "doc/source/admin/mirroring-aggregates.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/repairing-providers.rst": "a whole nova; tests/functional/migrate has one",
+    "doc/source/admin/removing-hosts.rst": "a whole nova; tests/functional/migrate has one",
+    "doc/source/admin/ports.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/own-routes.rst": "answers that are cut short; tests/functional/api asks for them",
     "doc/source/admin/operations.rst": "states that a server has to be brought into; tests/functional/server",
     "doc/source/admin/shadow.rst": "a placement in service; tests/functional/server/test_shadow.py has some",

@@ -4,7 +4,7 @@
 `ProvidersWriter` makes each of them whole or not at all, `write_atomically` all of them or none.
 
 PERF: a PUT is three milliseconds of processor time in the server, one in the client, and a commit. Five
-hundred of them took 2.6 s where the same in bulk requests takes 0.3 s (doc/source/user/batch.rst has more).
+hundred of them took 2.6 s where the same in bulk requests takes 0.3 s.
 """
 
 from __future__ import annotations

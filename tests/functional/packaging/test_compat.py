@@ -1,7 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`compat`: the distribution with openstack-placement's names, called as deployment tools call it.
 
-doc/source/admin/compat.rst names these tools, with the files that make the calls.
+doc/source/admin/compat.rst names these tools. The files that make the calls:
+
+- openstack/kolla: docker/placement/placement-api/extend_start.sh
+- openstack/kolla-ansible: ansible/roles/placement/defaults/main.yml, tasks/upgrade.yml and
+  templates/placement-api-wsgi.conf.j2, ansible/roles/service-uwsgi-config/templates/uwsgi.ini.j2
+- openstack/openstack-ansible-os_placement: tasks/placement_db_sync.yml, vars/main.yml
+- openstack/ansible-role-uwsgi: templates/uwsgi.ini.j2
+- openstack/openstack-helm: placement/templates/bin, placement/values.yaml
+- rackerlabs/genestack: base-helm-configs/placement/placement-helm-overrides.yaml
+- openstack/devstack: lib/placement
+- openstack/puppet-placement: manifests/db/sync.pp, manifests/params.pp
+- openstack/charm-placement: src/lib/charm/openstack/placement.py
+- openstack-k8s-operators/placement-operator: templates/placementapi/config
+- rdo-packages/placement-distgit: openstack-placement.spec
 """
 
 import contextlib
