@@ -38,7 +38,7 @@ from osc_placement.terminal.escape import printable_lines
 from osc_placement.terminal.screen import break_log_lines, open_output
 from osc_placement.terminal.tables import VisibleFormatter, sort_rows
 
-_EXIT_USAGE: Final = 2
+EXIT_USAGE: Final = 2
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: the name of a version in a docstring, such as ``{CONSUMER_TYPES}``
 _VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
@@ -54,7 +54,7 @@ class Paragraphs(argparse.HelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         filled = []
         for part in text.split("\n\n"):
-            if part.startswith("openstack "):
+            if part.startswith(("openstack ", "placement-migrate ")):
                 lines = textwrap.wrap(part, width - 8, break_long_words=False, break_on_hyphens=False)
                 filled.append("  " + " \\\n      ".join(lines))
             else:
@@ -109,9 +109,10 @@ class PlacementCommand(command.Command):
     #: whether an option was given that makes required options optional
     waives_required: bool = False
     _option_minimums: Mapping[str, Version] = {}
-    #: what follows "openstack" in the example of the help; commands of the reference plugin have none, as
+    #: what follows the program in the example of the help; commands of the reference plugin have none, as
     #: scripts may match their usage text
     example: ClassVar[str] = ""
+    program: ClassVar[str] = "openstack"
     #: whether OpenStackClient authenticates before the command runs; one that need not has no client
     auth_required = True
 
@@ -134,7 +135,7 @@ class PlacementCommand(command.Command):
         parser.formatter_class = formatter
         if self.example:
             first, *others = (parser.description or "").split("\n\n")
-            line = f"openstack {self.example}"
+            line = f"{self.program} {self.example}"
             parser.description = "\n\n".join((first, "For example:", line, *others))
             cast(Any, parser).error = partial(refuse_usage, parser)
             cast(Any, parser).format_help = partial(_format_help, parser)
@@ -224,7 +225,7 @@ class PlacementCommand(command.Command):
             # with --detailed-exitcode 2 would be read as a change
             if isinstance(error, UsageError) and self.example and not given.get("detailed_exitcode"):
                 self.app.LOG.error(text, exc_info=self.app.options.debug)
-                return _EXIT_USAGE
+                return EXIT_USAGE
             if text != str(told):
                 told = PlacementError(text)
             if told is error:
@@ -241,6 +242,17 @@ class DoneBefore(PlacementError):
         super().__init__(f"{reason}; but something was changed before that, and stays")
 
 
+def _produce_visibly(
+    command: Any, produce: Callable[..., int], parsed_args: argparse.Namespace, names: Any, data: Any
+) -> int:
+    command.formatter = VisibleFormatter(command.formatter, parsed_args.formatter, command.app.stdout)
+    try:
+        return produce(parsed_args, names, data)
+    except ValueError as error:
+        # cliff raises it if none of the columns of -c is known
+        raise PlacementError(str(error)) from error
+
+
 class Lister(PlacementCommand, command.Lister):
     """The base of commands that print rows."""
 
@@ -251,8 +263,7 @@ class Lister(PlacementCommand, command.Lister):
         """Print the rows; in tables and on terminals, escape control characters."""
         is_descending = parsed_args.sort_direction == "desc"
         data = sort_rows(column_names, data, parsed_args.sort_columns, is_descending=is_descending)
-        self.formatter = cast(Any, VisibleFormatter(self.formatter, parsed_args.formatter, self.app.stdout))
-        return super().produce_output(parsed_args, column_names, data)
+        return _produce_visibly(self, super().produce_output, parsed_args, column_names, data)
 
 
 class ShowOne(PlacementCommand, command.ShowOne):
@@ -260,8 +271,7 @@ class ShowOne(PlacementCommand, command.ShowOne):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the fields; in tables and on terminals, escape control characters."""
-        self.formatter = cast(Any, VisibleFormatter(self.formatter, parsed_args.formatter, self.app.stdout))
-        return super().produce_output(parsed_args, column_names, data)
+        return _produce_visibly(self, super().produce_output, parsed_args, column_names, data)
 
 
 class ProviderCommand(PlacementCommand):

@@ -144,7 +144,21 @@ class ChangesLister(TextLister):
         return (), ()
 
 
-class PlanCommand(ConfirmedCommand, ChangesLister):
+class RunsCommand(base.PlacementCommand):
+    """The base of commands that make runs, or are about runs, and name commands that can follow."""
+
+    @property
+    def read_runs(self) -> str:
+        """Return the words before the verb of a command on runs that reads a journal."""
+        return RUN
+
+    @property
+    def change_runs(self) -> str:
+        """Return the words before the verb of a command on runs that writes to placement."""
+        return RUN
+
+
+class PlanCommand(ConfirmedCommand, ChangesLister, RunsCommand):
     """A command that makes a plan and carries it out."""
 
     minimum = microversion.LIST_BY_AGGREGATE
@@ -235,7 +249,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                     is_plan=True,
                     more=SEE_CHANGES,
                 )
-            report = self._execute(job, parsed_args)
+            report = self.execute(job, parsed_args)
         self.exit_status = _exit_status(parsed_args, plan, report.exit_status)
         return self.list_changes(
             parsed_args,
@@ -257,7 +271,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
         """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
-        is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
+        is_agreed = self.is_harmless(parsed_args) or parsed_args.yes
+        # an undo of a migration needs no --yes where there is nobody to ask
+        is_confirmed = bool(plan.changes) and not is_agreed and (self.needs_yes or self.is_attended())
         if plan.changes or not job.is_reshape:
             batch.require_transaction(self.client, job)
         if not self.is_harmless(parsed_args):
@@ -271,10 +287,11 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             say(self.app.stderr, page.propose(plan, more))
             self.confirm(ask(plan))
 
-    def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
+    def execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
+        """Carry out a job that is agreed to, as a run if there is something to write."""
         if not job.is_needed:
             report = job.plan.end()
-            self._left = describe_left(report, job.undoes, RUN)
+            self._left = describe_left(report, job.undoes, self.change_runs)
             self._summarized = report if report.is_failed else job.plan
             return report
         pace = batch.Pace(
@@ -289,6 +306,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             self.app.stderr,
             pace,
             is_told=self.is_attended() and not job.is_atomic and bool(job.plan.changes),
+            read_runs=self.read_runs,
+            change_runs=self.change_runs,
         )
         self._summarized = report
         return report
@@ -345,6 +364,8 @@ def carry_out(
     is_told: bool = False,
     is_quiet: bool = False,
     keeps_pace: bool = True,
+    read_runs: str = RUN,
+    change_runs: str = RUN,
 ) -> tuple[Report, NextCommands]:
     """Carry a job out as a run, with its progress, until it ends or is interrupted.
 
@@ -352,6 +373,8 @@ def carry_out(
     :param is_told: whether a terminal is told the control file of the run, when the progress bar is drawn
     :param is_quiet: whether there is no progress unless the stream is a terminal
     :param keeps_pace: whether a resume has the same pace, as it is the operator's choice
+    :param read_runs: the words before the verb of a command on runs that reads a journal
+    :param change_runs: the same of one that writes to placement
     """
     recorder = batch.Runs().start(client, job, pace=pace if keeps_pace else None)
     notice: Sequence[str] = ()
@@ -359,7 +382,7 @@ def carry_out(
         notice = _tell_control(recorder.id, recorder.control, screen_of(stream).width)
     with (
         ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
-        progress.stop_on_interrupt(f"To see what was done: {RUN} show {recorder.id}") as stop,
+        progress.stop_on_interrupt(f"To see what was done: {read_runs} show {recorder.id}") as stop,
     ):
         report = batch.carry_out(
             client,
@@ -374,8 +397,8 @@ def carry_out(
     return report, name_next_commands(
         recorder.id,
         report,
-        RUN,
-        RUN,
+        read_runs,
+        change_runs,
         can_be_undone=job.can_be_undone,
         again=list_pace(pace, job.pace) if pace and job.pace else (),
         undoes=job.undoes,

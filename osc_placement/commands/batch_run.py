@@ -4,22 +4,32 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, TextIO, cast
 
 from osc_placement import batch, microversion
 from osc_placement.batch import (
     EXIT_PARTIAL,
-    RUN,
+    PARTLY_DONE,
+    Header,
     Job,
+    JournalError,
+    Summary,
+    Undone,
+    UnknownRun,
     describe_difference,
+    find_undone,
     list_differences,
 )
-from osc_placement.commands import base
 from osc_placement.commands.batch_execution import (
+    REPORT_COLUMNS,
     ChangesLister,
     PlanCommand,
+    RunsCommand,
     StateColumn,
     TextLister,
 )
@@ -29,33 +39,65 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.report.changes import SEE_CHANGES, rows_of_run
 from osc_placement.report.runs import (
     LIST_COLUMNS,
-    NO_FAILURES,
-    add_choice,
-    add_delete_options,
-    add_failed_only_option,
-    add_force_option,
-    add_list_options,
     advise_next,
-    check_choice,
-    check_deletion,
-    delete_runs,
+    advise_to_resume,
     describe_no_runs,
     describe_resume,
     describe_run,
     hint_at_other_clouds,
-    read_chosen,
+    parse_time,
     read_list,
-    tell_redo,
 )
 from osc_placement.terminal.confirmation import ConfirmedCommand, confirm
+from osc_placement.terminal.lines import count_things, list_names
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
-from osc_placement.terminal.values import NONE
+from osc_placement.terminal.values import NONE, OtherName, read_number, read_positive
 
-_SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
-_SEE: Final = "(batch run list shows them)"
+_NO_FAILURES: Final = "No change failed, was refused, or was done in part."
+#: some thousand years, as there is no date before the year 1
+_MOST_DAYS: Final = 500_000
+#: runs that a warning names
+_MOST_UNLISTED: Final = 3
+_HELP: Final = "ID of a run, or its beginning (run list shows them)"
 
 
-class _JournalCommand(base.PlacementCommand):
+class _AnyRunCommand(RunsCommand):
+    """The base of commands on a run that is chosen."""
+
+    def add_choice(self, parser: argparse.ArgumentParser) -> None:
+        """Add the ID of a run, and ``--last`` in place of it."""
+        choice = parser.add_mutually_exclusive_group(required=True)
+        choice.add_argument("run", metavar="<run>", nargs="?", help=_HELP)
+        choice.add_argument(
+            "--last",
+            action="store_true",
+            help="In place of an ID: the run that was started last for this cloud, whatever it did, an undo "
+            "too; its ID is printed",
+        )
+
+    def identify_cloud(self) -> str:
+        """Return the address of placement in the cloud in use, as journals have it."""
+        return batch.identify_server(self.client.endpoint)
+
+    def read_chosen(self, parsed_args: argparse.Namespace, stream: TextIO | None) -> Header:
+        """Return the header of the run that is named; of the last one, print the ID on ``stream``."""
+        if not parsed_args.last:
+            with self.telling_list():
+                return batch.Journals().read_header(parsed_args.run)
+        header = batch.Journals().find_last(self.identify_cloud())
+        tell(stream, f"Last run: {header.id}, {header.edit.title}")
+        return header
+
+    @contextmanager
+    def telling_list(self) -> Iterator[None]:
+        """Add to the error about an unknown run how to list the runs."""
+        try:
+            yield
+        except UnknownRun as error:
+            raise JournalError(f"{error}; to list the runs: {self.read_runs} list") from error
+
+
+class _JournalCommand(_AnyRunCommand):
     """The base of commands that read journals, and ask the cloud for no more than its address."""
 
     #: no token is needed to read files; `identify_cloud` gets one
@@ -65,7 +107,7 @@ class _JournalCommand(base.PlacementCommand):
         """Return the address of placement in the cloud in use, as journals have it."""
         self.auth_required = True
         cast(Any, self.app).prepare_to_run_command(self)
-        return batch.identify_server(self.client.endpoint)
+        return super().identify_cloud()
 
     def complain(self, error: Exception) -> None:
         """Say on standard error what cannot be read or done."""
@@ -84,11 +126,32 @@ class ListRun(_JournalCommand, TextLister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_list_options(parser)
+        parser.add_argument(
+            "--all-clouds",
+            action="store_true",
+            help="List the runs for all clouds, with their addresses; no cloud is asked for anything",
+        )
+        parser.add_argument(
+            "--last",
+            metavar="<number>",
+            type=read_positive,
+            help="List this many runs only, those that were started last",
+        )
+        parser.add_argument("--limit", action=OtherName, name="--last")
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show all that is known of each run on a terminal too, a line for each fact",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        server = None if parsed_args.all_clouds else self.identify_cloud()
+        try:
+            server = None if parsed_args.all_clouds else self.identify_cloud()
+        except PlacementError:
+            if hint := hint_at_other_clouds():
+                tell(self.app.stderr, hint)
+            raise
         found = read_list(server, parsed_args.last, self.complain)
         is_on_terminal = self.is_table_on_terminal(parsed_args)
         if not found.runs and (is_on_terminal or (server is not None and hint_at_other_clouds())):
@@ -113,16 +176,19 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_choice(parser, f"ID of a run, or its beginning {_SEE}")
-        add_failed_only_option(parser)
+        self.add_choice(parser)
+        parser.add_argument(
+            "--failed-only",
+            action="store_true",
+            help="Show only what failed, was refused, or was done in part",
+        )
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        check_choice(parsed_args)
         super().read_arguments(parsed_args)
         # a table begins with the run
         stream = None if parsed_args.formatter == self.formatter_default else self.app.stderr
-        parsed_args.run = read_chosen(parsed_args, self.identify_cloud, stream, RUN).id
+        parsed_args.run = self.read_chosen(parsed_args, stream).id
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         run = batch.Journals().read(parsed_args.run)
@@ -131,15 +197,15 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
         self.page.name_providers(run.intents.values())
         rows = [row for row in rows_of_run(run) if row.is_incomplete or not parsed_args.failed_only]
         if parsed_args.formatter == self.formatter_default:
-            facts = describe_run(run) + advise_next(run, RUN)
+            facts = describe_run(run) + advise_next(run, self.change_runs)
             is_narrow = is_terminal(self.app.stdout)
             space = [""] if rows else []
             write_lines(self.app.stdout, [*self.page.tell(facts), *space] if is_narrow else facts)
         if parsed_args.failed_only and not rows:
             if self.is_table_on_terminal(parsed_args):
-                self.text = self.page.tell([NO_FAILURES])
+                self.text = self.page.tell([_NO_FAILURES])
                 return (), ()
-            tell(self.app.stderr, NO_FAILURES)
+            tell(self.app.stderr, _NO_FAILURES)
 
         def make_cells() -> list[tuple[Any, ...]]:
             cells = []
@@ -149,29 +215,27 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
                 gone, come = describe_difference(change.before, change.after)
                 before = StateColumn("\n".join(gone), (each.before for each in found))
                 after = StateColumn("\n".join(come), (each.after for each in found))
-                cells.append((change.uuid, change.subject.name, before, after, row.result, row.reason))
+                reasons = (change.reason, row.result, row.reason)
+                cells.append((change.uuid, change.subject.name, before, after, *reasons))
             return cells
 
-        return self.list_changes(parsed_args, rows, _SHOW_COLUMNS, make_cells, more=SEE_CHANGES)
+        return self.list_changes(parsed_args, rows, REPORT_COLUMNS, make_cells, more=SEE_CHANGES)
 
 
-class _RunCommand(PlanCommand):
+class _RunCommand(PlanCommand, _AnyRunCommand):
     """The base of commands that carry out what is left of a run, or its undo."""
 
     minimum = microversion.MIN
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_choice(parser, f"ID of a run, or its beginning {_SEE}")
+        self.add_choice(parser)
         return parser
 
-    def _read_run(self, parsed_args: argparse.Namespace) -> None:
-        """Read the header of the run that is given."""
-        check_choice(parsed_args)
-        header = read_chosen(
-            parsed_args, lambda: batch.identify_server(self.client.endpoint), self.app.stderr, RUN
-        )
-        parsed_args.header, parsed_args.run = header, header.id
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.header = self.read_chosen(parsed_args, self.app.stderr)
+        parsed_args.run = parsed_args.header.id
+        super().read_arguments(parsed_args)
 
 
 class ResumeRun(_RunCommand):
@@ -197,7 +261,6 @@ class ResumeRun(_RunCommand):
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        self._read_run(parsed_args)
         super().read_arguments(parsed_args)
         known = batch.Pace.from_settings(parsed_args.header.settings)
         given = known
@@ -222,6 +285,7 @@ class ResumeRun(_RunCommand):
             dry_run=self.is_harmless(parsed_args),
             force=parsed_args.force,
             concurrency=parsed_args.concurrency,
+            command=self.change_runs,
         )
         if job.plan.changes and parsed_args.pace_told:
             tell(self.app.stderr, parsed_args.pace_told)
@@ -244,16 +308,23 @@ class UndoRun(_RunCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_execution(parser)
-        add_force_option(parser)
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="Undo even where what the run set was changed since; what was set since stays",
+        )
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        self._read_run(parsed_args)
-        if parsed_args.last:
-            tell_redo(parsed_args.header, self.app.stderr, RUN)
-        if parsed_args.force and parsed_args.header.is_reshape:
-            raise UsageError("--force cannot be used with a reshape, which is undone in one transaction")
         super().read_arguments(parsed_args)
+        header = parsed_args.header
+        if parsed_args.last and header.undoes:
+            told = f"This run is itself an undo: undoing it makes the changes of run {header.undoes} again"
+            if batch.Journals().read_summary(header.id).state == PARTLY_DONE:
+                told += f"; to undo what is left of that run: {self.change_runs} undo {header.undoes}"
+            tell(self.app.stderr, told)
+        if parsed_args.force and header.is_reshape:
+            raise UsageError("--force cannot be used with a reshape, which is undone in one transaction")
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.atomic or parsed_args.header.is_reshape)
@@ -266,6 +337,7 @@ class UndoRun(_RunCommand):
             force=parsed_args.force,
             atomic=parsed_args.atomic,
             concurrency=parsed_args.concurrency,
+            command=self.change_runs,
         )
 
 
@@ -284,7 +356,19 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_delete_options(parser, f"ID of a run, or its beginning {_SEE}")
+        choice = parser.add_mutually_exclusive_group(required=True)
+        choice.add_argument("run", metavar="<run>", nargs="*", default=[], help=_HELP)
+        choice.add_argument(
+            "--last",
+            action="store_true",
+            help="In place of IDs: the run that was started last for this cloud; its ID is printed",
+        )
+        choice.add_argument(
+            "--older-than",
+            metavar="<days>",
+            type=read_number,
+            help="Delete the runs for this cloud that were started more than this many days ago, 0 for all",
+        )
         parser.add_argument(
             "--yes",
             action="store_true",
@@ -293,16 +377,138 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        check_deletion(parsed_args)
-        if not (parsed_args.yes or self.is_attended()):
+        if self.needs_yes and not (parsed_args.yes or self.is_attended()):
             raise PlacementError("Nothing was deleted: without a terminal to confirm on, give --yes")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        def agree(question: str) -> None:
-            if not parsed_args.yes:
-                confirm(question, self.app.stdin, self.app.stderr)
+        errors: list[JournalError] = []
+        deleted: set[str] = set()
+        known = _read_undoable()
+        chosen = self._choose(parsed_args, errors)
+        if chosen:
+            self._agree(parsed_args, chosen, known)
+        for run_id in chosen:
+            try:
+                batch.Journals().delete(run_id)
+                deleted.add(run_id)
+            except JournalError as error:
+                errors.append(error)
+        if len(errors) == 1 and not deleted:
+            raise errors[0]
+        for each in errors:
+            self.complain(each)
+        if errors and not deleted:
+            self.exit_status = 1
+        lost = known.count(deleted)
+        warning = f"; {count_things(lost, 'change')} can no longer be undone" if lost else ""
+        if parsed_args.older_than is not None:
+            write_lines(self.app.stdout, [f"{count_things(len(deleted), 'run')} deleted{warning}"])
+        elif deleted:
+            what = f"run {deleted.pop()}" if len(deleted) == 1 else count_things(len(deleted), "run")
+            tell(self.app.stderr, f"Deleted {what}{warning}")
 
-        status = delete_runs(
-            parsed_args, self.identify_cloud, self.complain, agree, self.app.stdout, self.app.stderr, RUN
-        )
-        self.exit_status = status or self.exit_status
+    def _choose(self, parsed_args: argparse.Namespace, errors: list[JournalError]) -> list[str]:
+        """Return the IDs of the runs to delete; the same run may be named twice."""
+        if parsed_args.older_than is not None:
+            return self._find_older(parsed_args.older_than)
+        if parsed_args.last:
+            return [self.read_chosen(parsed_args, self.app.stderr).id]
+        chosen = []
+        for named in parsed_args.run:
+            try:
+                with self.telling_list():
+                    chosen.append(batch.Journals().complete_id(named))
+            except JournalError as error:
+                errors.append(error)
+        return list(dict.fromkeys(chosen))
+
+    def _find_older(self, days: int) -> list[str]:
+        limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=min(days, _MOST_DAYS))
+        found = []
+        for header in batch.Journals().read_headers(self.identify_cloud()):
+            if isinstance(header, JournalError):
+                self.complain(header)
+            elif (started := parse_time(header.started)) and started < limit:
+                found.append(header.id)
+        return found
+
+    def _agree(self, parsed_args: argparse.Namespace, chosen: Sequence[str], known: _Undoable) -> None:
+        """Say what is lost, and ask for confirmation."""
+        pending = sum(map(self._can_be_resumed, known.unfinished.intersection(chosen)))
+        if warning := known.describe_unlisted(set(chosen)):
+            tell(self.app.stderr, warning)
+        if self.is_attended() and not parsed_args.yes:
+            is_known = known.ended.issuperset(chosen)
+            question = _ask_to_delete(chosen, known.count(chosen), pending, is_known=is_known)
+            confirm(question, self.app.stdin, self.app.stderr)
+
+    def _can_be_resumed(self, run_id: str) -> bool:
+        """Return whether a resume would make a change that is left of a run."""
+        try:
+            return bool(advise_to_resume(batch.Journals().read(run_id), self.change_runs))
+        except JournalError:
+            return False
+
+
+def _ask_to_delete(chosen: Sequence[str], lost: int, pending: int, *, is_known: bool) -> str:
+    """Return the question before runs are deleted.
+
+    :param chosen: the IDs of the runs
+    :param lost: number of their changes that can be undone, at least if not all ``is_known``
+    :param pending: number of the runs that can be resumed
+    """
+    what = f"run {chosen[0]}" if len(chosen) == 1 else count_things(len(chosen), "run")
+    if lost:
+        left = f"{'' if is_known else 'at least '}{count_things(lost, 'change')} can still be undone"
+    else:
+        left = "nothing is left to undo" if is_known else "it is not known what was changed"
+    resume = ""
+    if pending:
+        resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
+    return f"Delete {what}, {resume}of which {left}?"
+
+
+class _Undoable(NamedTuple):
+    """What is known of all runs before some of their journals are deleted.
+
+    What a run that is running, or whose process died, changed besides is not in its journal.
+
+    :ivar runs: those that can be read
+    :ivar undone: what is undone of runs, by the ID of the run
+    :ivar counts: how many changes of each run are not undone, by its ID
+    :ivar ended: the IDs of the runs that ended
+    :ivar unfinished: the IDs of those with changes that are pending, failed or were refused
+    """
+
+    runs: Sequence[Summary]
+    undone: Mapping[str, Undone]
+    counts: Mapping[str, int]
+    ended: frozenset[str]
+    unfinished: frozenset[str]
+
+    def count(self, chosen: Iterable[str]) -> int:
+        """Return how many changes of these runs are not undone."""
+        return sum(self.counts.get(run_id, 0) for run_id in chosen)
+
+    def describe_unlisted(self, chosen: Set[str]) -> str:
+        """Return a warning of the runs that are listed as undone only while the chosen ones are there."""
+        kept = [run for run in self.runs if run.header.id not in chosen]
+        unlisted = self.undone.keys() - find_undone(kept)
+        left = sorted(unlisted.intersection(run.header.id for run in kept))
+        if not left:
+            return ""
+        runs = f"run{'' if len(left) == 1 else 's'} {list_names(left, _MOST_UNLISTED)}"
+        return f"Warning: {runs} will not be listed as undone any more"
+
+
+def _read_undoable() -> _Undoable:
+    runs = [run for run in batch.Journals().read_summaries() if isinstance(run, Summary)]
+    undone = find_undone(runs)
+    counts = {run.header.id: run.applied for run in runs}
+    for run_id, found in undone.items():
+        # what was undone, made and undone again counts twice, and something is left all the same
+        counts[run_id] = 0 if found.is_whole else max(1, counts.get(run_id, 0) - found.number)
+    whole = {run_id for run_id, found in undone.items() if found.is_whole}
+    ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
+    unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
+    return _Undoable(runs, undone, counts, frozenset(whole | ended), unfinished)

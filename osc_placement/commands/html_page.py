@@ -60,9 +60,9 @@ def format_command(
 
     It has no global options: they may be secrets, and say only which cloud it is.
     """
-    name = command.cmd_name or parser.prog.removeprefix("openstack ")
+    name = command.cmd_name or parser.prog.removeprefix(f"{command.program} ")
     words = [word for action in parser._actions for word in _words_of(action, parsed_args)]
-    return shlex.join(["openstack", *name.split(), *words])
+    return shlex.join([command.program, *name.split(), *words])
 
 
 def _words_of(action: argparse.Action, parsed_args: argparse.Namespace) -> Iterator[str]:

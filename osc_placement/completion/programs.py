@@ -7,7 +7,7 @@ import argparse
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import distribution
 from types import SimpleNamespace
@@ -56,14 +56,7 @@ def complete(line: Sequence[str], text: str) -> Answer:
     try:
         match os.path.basename(program):
             case "placement-migrate":
-                from osc_placement.migrate.main import list_access
-                from osc_placement.migrate.main import make_parser as make_migrate_parser
-
-                parser = make_migrate_parser()
-                # every command accepts these, and its help does not list them
-                options = list_access(parser) if text.startswith("-") else {}
-                more = {name: told for name, told in options.items() if name.startswith(text)}
-                return Answer({**_complete_arguments("", parser, arguments, text), **more})
+                return _complete_migrate(arguments, text)
             case "placement-server":
                 from osc_placement.server.main import make_parser as make_server_parser
 
@@ -76,34 +69,89 @@ def complete(line: Sequence[str], text: str) -> Answer:
 
 
 def _complete_openstack(arguments: Sequence[str], text: str) -> Answer:
-    rest, access, waiting = _take_global_options(arguments)
+    rest, access, waiting = _take_global_options(
+        arguments, lambda name: name == _LOG_FILE or (name.startswith("--os-") and name not in _FLAGS)
+    )
+    access.pop(_LOG_FILE, None)
     if waiting:
-        return _choose(list_clouds() if waiting == _CLOUD else (), text)
+        return Answer(_choose(dict.fromkeys(list_clouds() if waiting == _CLOUD else (), ""), text))
     points = distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
     commands = {tuple(point.name.split("_")): point.attr for point in points}
+
+    def make_parser(command: tuple[str, ...]) -> argparse.ArgumentParser:
+        # PERF: the module of a command takes 0.2 s to load, and the words of commands need none
+        from osc_placement.commands.deferred import find
+
+        app: Any = SimpleNamespace(client_manager=SimpleNamespace())
+        return find(*commands[command].split("."))(app, None).get_parser("openstack")
+
+    options = dict.fromkeys(_OFFERED, "")
+    return _complete_command(dict.fromkeys(commands, ""), make_parser, rest, text, options, access)
+
+
+def _complete_migrate(arguments: Sequence[str], text: str) -> Answer:
+    from osc_placement.migrate.main import COMMANDS, Application
+
+    app = Application()
+    # every command accepts these, and its help does not list them
+    options = {name: action for action in app.parser._actions for name in action.option_strings}
+    rest, access, waiting = _take_global_options(
+        arguments, lambda name: name in options and options[name].nargs is None
+    )
+    if waiting:
+        return Answer(_complete_arguments("", app.parser, [waiting], text))
+    commands = {tuple(name.split()): told for name, (_, told) in COMMANDS.items()}
+    cloud = {_CLOUD: access[_CLOUD]} if _CLOUD in access else None
+    answer = _complete_command(
+        commands,
+        lambda command: app.find_command([*command])[0].get_parser(" ".join(command)),
+        rest,
+        text,
+        {name: action.help or "" for name, action in options.items()},
+        cloud,
+    )
+    return Answer(answer.words)
+
+
+def _complete_command(
+    commands: Mapping[tuple[str, ...], str],
+    make_parser: Callable[[tuple[str, ...]], argparse.ArgumentParser],
+    rest: Sequence[str],
+    text: str,
+    options: Mapping[str, str],
+    access: Access,
+) -> Answer:
+    """Return the words that can follow in a command line of a program with many commands.
+
+    :param commands: their words, with a description
+    :param rest: the command line without the options that all commands have
+    :param options: these, with a description; they are offered if they are asked for
+    """
+    options = _choose(options, text) if text.startswith("-") else {}
     command = next((words for words in commands if words == tuple(rest[: len(words)])), None)
-    options = _OFFERED if text.startswith("-") else ()
-    if command is None:
-        given = tuple(rest[1:] if rest[:1] == ["help"] else rest)
-        following = {words[len(given)] for words in commands if words[: len(given)] == given != words}
-        # no other command begins with a word that begins one of ours
-        status = EXIT_WHOLE if given and given[0] in {words[0] for words in commands} else EXIT_OTHERS
-        return _choose((*following, *options), text, status)
-    # PERF: the module of a command takes 0.2 s to load, and the words of commands need none
-    from osc_placement.commands.deferred import find
-
-    app: Any = SimpleNamespace(client_manager=SimpleNamespace())
-    parser = find(*commands[command].split("."))(app, None).get_parser("openstack")
-    found = _complete_arguments(" ".join(command), parser, rest[len(command) :], text, access)
-    return Answer({**found, **_choose(options, text).words})
-
-
-def _choose(words: Iterable[str], text: str, status: int = EXIT_WHOLE) -> Answer:
-    return Answer({word: "" for word in sorted(words) if word.startswith(text)}, status)
+    if command is not None:
+        parser = make_parser(command)
+        found = _complete_arguments(" ".join(command), parser, rest[len(command) :], text, access)
+        return Answer({**found, **options})
+    given = tuple(rest[1:] if rest[:1] == ["help"] else rest)
+    following = {
+        words[len(given)]: told if words[:-1] == given else ""
+        for words, told in commands.items()
+        if words[: len(given)] == given != words
+    }
+    # no other command begins with a word that begins one of ours
+    status = EXIT_WHOLE if given and given[0] in {words[0] for words in commands} else EXIT_OTHERS
+    return Answer({**_choose(following, text), **options}, status)
 
 
-def _take_global_options(arguments: Sequence[str]) -> tuple[list[str], dict[str, str], str]:
-    """Return the arguments without the options of ``openstack``, which may stand anywhere, and these options.
+def _choose(words: Mapping[str, str], text: str) -> dict[str, str]:
+    return {word: words[word] for word in sorted(words) if word.startswith(text)}
+
+
+def _take_global_options(
+    arguments: Sequence[str], takes_value: Callable[[str], bool]
+) -> tuple[list[str], dict[str, str], str]:
+    """Return the arguments without the options of the program, which may stand anywhere, and these options.
 
     The third value is the option whose value is missing at the end, or empty.
     """
@@ -113,14 +161,13 @@ def _take_global_options(arguments: Sequence[str]) -> tuple[list[str], dict[str,
         if waiting:
             access[waiting] = argument
             waiting = ""
-        elif (name.startswith("--os-") and name not in _FLAGS) or name == _LOG_FILE:
+        elif takes_value(name):
             if equals:
                 access[name] = value
             else:
                 waiting = name
         elif argument not in _FLAGS:
             rest.append(argument)
-    access.pop(_LOG_FILE, None)
     return rest, access, waiting
 
 
@@ -182,8 +229,5 @@ class _Completer:
         self._offer = offer
         self._access = access
 
-    def __call__(self, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-        access = self._access
-        if access is None and getattr(parsed_args, "os_cloud", None):
-            access = {_CLOUD: parsed_args.os_cloud}
-        return list(self._offer(access, prefix))
+    def __call__(self, prefix: str, **_: Any) -> list[str]:
+        return list(self._offer(self._access, prefix))

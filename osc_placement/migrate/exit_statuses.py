@@ -6,12 +6,11 @@ An interrupted command ends with 130, as nova-manage does at SIGINT: none of its
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Report
-from osc_placement.errors import Conflict, UsageError
+from osc_placement.errors import Conflict
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.nova.ports import LABEL as NEUTRON
 from osc_placement.migrate.problem import Problem, Reason
@@ -19,7 +18,6 @@ from osc_placement.migrate.problem import Problem, Reason
 if TYPE_CHECKING:
     from osc_placement.migrate.runner import Run
 
-EXIT_NOTHING_DONE: Final = 1
 #: something could not be read, and what depends on it was left unchanged
 EXIT_UNKNOWN: Final = 4
 
@@ -56,14 +54,6 @@ def exit_status(problems: Sequence[Problem], report: Report | None) -> int:
     if any(not problem.reason.is_hint for problem in problems):
         return EXIT_PARTIAL
     return report.exit_status if report else EXIT_DONE
-
-
-def failure_status(options: argparse.Namespace, error: Exception) -> int:
-    """Return the status of a command that ended with an error before it changed anything."""
-    if not getattr(options, "nova_exit_codes", False):
-        return EXIT_NOTHING_DONE
-    is_wrong_name = isinstance(error, UsageError)
-    return int(options.nova_invalid if is_wrong_name and "nova_invalid" in options else options.nova_failure)
 
 
 def of_sync(assessment: Assessment, run: Run | None) -> int:

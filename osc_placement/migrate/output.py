@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from keystoneauth1 import exceptions as keystone
-
 from osc_placement.batch import Change, Outcome, Plan, Result, describe_difference
-from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.flavors import FlavorSurvey
 from osc_placement.migrate.migrations.providers import Kind, Survey
 from osc_placement.migrate.problem import Problem
 from osc_placement.migrate.readiness import sort_changes
-from osc_placement.package import explain_setting
+from osc_placement.migrate.tool import explain
 from osc_placement.report.changes import (
     SCREEN,
     SEE_ALL,
@@ -34,7 +31,6 @@ from osc_placement.report.changes import (
     sort_rows,
 )
 from osc_placement.report.summary import count_results, sum_up
-from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
 
 if TYPE_CHECKING:
@@ -44,54 +40,50 @@ if TYPE_CHECKING:
     from osc_placement.report.runs import NextCommands
 
 Document = Mapping[str, Any]
-_PLAN_COLUMNS: Final = ("name", "uuid", "before", "after", "note")
-REPORT_COLUMNS: Final = (*_PLAN_COLUMNS, "result", "error")
+_PLAN_COLUMNS: Final = ("name", "uuid", "before", "after", "reason")
+_REPORT_COLUMNS: Final = (*_PLAN_COLUMNS, "result", "error")
 #: begins a line about a problem
 LEFT_ALONE: Final = "Left alone: "
 #: begins a line about a port
 WILL_BE_WRITTEN: Final = "Will be written: "
 #: what shows all problems after a run
 _SEE_PLAN: Final = "(--dry-run --long shows each of them)"
-#: lines of a terminal for the commands that can follow, and for a sentence about the whole cloud
-_KEPT: Final = 12
 #: lines of a terminal for the flavors that have the same reason
 _MOST_OF_REASON: Final = 6
 #: runs whose commands a terminal gets
 _FEW_RUNS: Final = 3
 UNDO_IN_ORDER: Final = "Undo these runs in reverse order, the last one first."
-#: errors that a command explains in one line; any other is a bug and ends with a traceback
-FAILURES: Final = (PlacementError, keystone.ClientException, OSError)
 
 
-@dataclass(frozen=True, slots=True)
-class Medium:
-    """A place where text is printed.
+@dataclass(slots=True)
+class Sheet(Page):
+    """The output of a command: a page of a terminal, or where all rows are shown, without a limit.
 
-    :ivar width: of a terminal; None elsewhere, where each row has all columns
-    :ivar is_long: whether a terminal gets all rows
+    :ivar screen: the width of the terminal; None elsewhere, where each row has all columns
     """
 
-    width: int | None = None
-    is_long: bool = False
+    screen: int | None = None
 
-    def open_page(self, names: Mapping[str, str] | None = None, kept: int = 0) -> Page:
-        """Return a page that leaves ``kept`` lines of a screen, or has no limit; names are by UUID."""
-        return Page(None if self.is_long else self.width, names or {}, SCREEN - kept)
+    @classmethod
+    def open(
+        cls,
+        screen: int | None,
+        names: Mapping[str, str] | None = None,
+        kept: int = 0,
+        *,
+        is_long: bool = False,
+    ) -> Sheet:
+        """Return a sheet that leaves ``kept`` lines of a screen, or has no limit; names are by UUID."""
+        return cls(None if is_long else screen, names or {}, SCREEN - kept, screen=screen)
 
     def list_rows(
-        self,
-        page: Page,
-        rows: Sequence[Row],
-        make_full: Callable[[], str],
-        *,
-        is_plan: bool = False,
-        more: str = "",
+        self, rows: Sequence[Row], make_full: Callable[[], str], *, is_plan: bool = False, more: str = ""
     ) -> list[str]:
         """Return the lines of rows; ``make_full`` makes the table of all columns, ``more`` shows all rows."""
-        if page.width is not None:
-            return page.describe(rows, is_plan=is_plan, more=more)
-        if self.width is not None and rows:
-            return draw_table(sort_rows(rows), SHORT_COLUMNS, self.width, page.names)
+        if self.width is not None:
+            return self.describe(rows, is_plan=is_plan, more=more)
+        if self.screen is not None and rows:
+            return draw_table(sort_rows(rows), SHORT_COLUMNS, self.screen, self.names)
         return list(filter(None, [make_full()]))
 
 
@@ -105,16 +97,9 @@ def plan_to_json(assessment: Assessment, plan: Plan) -> Document:
     }
 
 
-def describe_plan(
-    assessment: Assessment, plan: Plan, left: int, medium: Medium, page: Page | None = None
-) -> list[str]:
-    """Return the text of a plan that is not carried out; ``left`` changes are for later runs.
-
-    :param page: the page that has lines already; None is a new one
-    """
-    page = page or medium.open_page(assessment.names)
-    lines = medium.list_rows(
-        page,
+def describe_plan(assessment: Assessment, plan: Plan, left: int, page: Sheet) -> list[str]:
+    """Return the text of a plan that is not carried out; ``left`` changes are for later runs."""
+    lines = page.list_rows(
         rows_of_plan(plan),
         lambda: format_table(_PLAN_COLUMNS, [change_row(each, page.names) for each in plan.changes]),
         is_plan=True,
@@ -153,22 +138,18 @@ def describe_run(
     run: Run,
     assessment: Assessment,
     following: NextCommands | None,
-    medium: Medium,
-    page: Page | None = None,
+    page: Sheet,
 ) -> list[str]:
     """Return the text of a run.
 
     :param following: the commands that show and undo it
-    :param page: the page that the plan is on already; None is a new one
     """
     report = run.report
     plan, problems = report.plan, assessment.problems
     tried = _find_tried(run)
-    page = page or medium.open_page(assessment.names, _KEPT)
-    lines = medium.list_rows(
-        page,
+    lines = page.list_rows(
         [row for row in rows_of_report(report) if row.result != Result.UNCHANGED],
-        lambda: format_table(REPORT_COLUMNS, [outcome_row(each, page.names) for each in tried]),
+        lambda: format_table(_REPORT_COLUMNS, [outcome_row(each, page.names) for each in tried]),
     )
     facts = [
         f"{number:,} {word}" for word, number in count_results(report).items() if word != Result.UNCHANGED
@@ -182,14 +163,14 @@ def describe_run(
         way = f" {assessment.way}" if assessment.way else ""
         lines.append(f"binding profiles of ports: {len(assessment.written):,} written{way}")
     lines += [report.halted] if report.halted else []
-    return lines + describe_next(following, medium)
+    return lines + describe_next(following, page)
 
 
-def describe_next(following: NextCommands | None, medium: Medium) -> list[str]:
+def describe_next(following: NextCommands | None, page: Sheet) -> list[str]:
     """Return the commands that can follow a run: each in a line of a terminal, elsewhere all in one."""
     if following is None:
         return []
-    return [str(following)] if medium.width is None else Page(medium.width).name_commands(following)
+    return [str(following)] if page.screen is None else Page(page.screen).name_commands(following)
 
 
 def _find_tried(run: Run) -> list[Outcome]:
@@ -283,9 +264,7 @@ def decommission_to_json(found: Decommission, plan: Plan, runs: Sequence[Run], h
     }
 
 
-def describe_decommission(
-    found: Decommission, plan: Plan, medium: Medium, page: Page, *, is_done: bool
-) -> list[str]:
+def describe_decommission(found: Decommission, plan: Plan, page: Sheet, *, is_done: bool) -> list[str]:
     """Return the lines of what holds a host, in order, and of what can be done."""
     lines = describe_problems(found.problems, page, LEFT_ALONE, SEE_ALL)
     steps = list(dict.fromkeys(each.step for each in found.holds))
@@ -301,7 +280,7 @@ def describe_decommission(
     if plan.changes:
         rows = [change_row(each, page.names) for each in plan.changes]
         full = functools.partial(format_table, _PLAN_COLUMNS, rows)
-        lines += medium.list_rows(page, rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
+        lines += page.list_rows(rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
     text = f"Nothing is left of host {found.host}"
     if found.plan.changes and found.holds:
         text = f"--free --delete frees host {found.host} and deletes its resource providers"
@@ -338,7 +317,7 @@ def flavors_to_json(survey: FlavorSurvey, plan: Plan, runs: Sequence[Run]) -> Do
 
 
 def describe_flavors(
-    survey: FlavorSurvey, plan: Plan, left: int, medium: Medium, page: Page, *, is_created: bool
+    survey: FlavorSurvey, plan: Plan, left: int, page: Sheet, *, is_created: bool
 ) -> list[str]:
     """Return the lines of a comparison of flavors; the changes are left out if they are made."""
     found = survey.assessment
@@ -347,7 +326,7 @@ def describe_flavors(
     if not is_created:
         rows = [change_row(each, page.names) for each in plan.changes]
         full = functools.partial(format_table, _PLAN_COLUMNS, rows)
-        lines += medium.list_rows(page, rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
+        lines += page.list_rows(rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
     for reason in dict.fromkeys(each.reason for each in found.problems):
         alike = [(each.subject, each.text) for each in found.problems if each.reason is reason]
         lines += page.complain(alike, more=SEE_ALL, most=_MOST_OF_REASON)
@@ -368,21 +347,19 @@ def describe_flavors(
     return [*lines, *page.summarize(", ".join(compared), f": {', '.join(facts)}{hint}")]
 
 
-def describe_runs(
-    runs: Sequence[Run], following: Sequence[NextCommands | None], medium: Medium, page: Page
-) -> list[str]:
+def describe_runs(runs: Sequence[Run], following: Sequence[NextCommands | None], page: Sheet) -> list[str]:
     """Return the text of runs that depend on each other; a terminal gets the commands of a few runs only.
 
     :param following: for each run the commands that show and undo it
     """
     changed = [row for run in runs for row in rows_of_report(run.report) if row.result != Result.UNCHANGED]
     outcomes = [outcome_row(each, page.names) for run in runs for each in _find_tried(run)]
-    lines = medium.list_rows(page, changed, functools.partial(format_table, REPORT_COLUMNS, outcomes))
+    lines = page.list_rows(changed, functools.partial(format_table, _REPORT_COLUMNS, outcomes))
     if page.width is not None and len(runs) > _FEW_RUNS:
         failed = [sum_up(run.report).line for run in runs if run.report.is_failed]
         return [*lines, *failed, f"{len(runs)} runs; see placement-migrate run list"]
     for run, commands in zip(runs, following, strict=True):
-        lines += [sum_up(run.report).line, *describe_next(commands, medium)]
+        lines += [sum_up(run.report).line, *describe_next(commands, page)]
     return lines + ([UNDO_IN_ORDER] if len(runs) > 1 else [])
 
 
@@ -410,7 +387,7 @@ def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[s
         "name": change.subject.name,
         "before": gone,
         "after": come,
-        "note": change.reason,
+        "reason": change.reason,
     }
 
 
@@ -418,11 +395,6 @@ def outcome_row(outcome: Outcome, names: Mapping[str, str] | None = None) -> dic
     """Return the row of a change with its result; ``names`` replace UUIDs in it."""
     error = "; ".join(filter(None, (str(outcome.error or ""), outcome.note)))
     return {**change_row(outcome.change, names), "result": outcome.word, "error": error}
-
-
-def recorded_row(row: Row) -> dict[str, Any]:
-    """Return the row of a change in a journal."""
-    return {**change_row(row.change), "result": row.result or "unknown", "error": row.reason}
 
 
 def problem_row(problem: Problem) -> dict[str, Any]:
@@ -433,11 +405,3 @@ def problem_row(problem: Problem) -> dict[str, Any]:
 def describe_problems(problems: Sequence[Problem], page: Page, prefix: str = "", more: str = "") -> list[str]:
     """Return the lines of problems; ``more`` says on a terminal what shows all of them."""
     return page.complain([(each.subject, each.text) for each in problems], prefix, more=more)
-
-
-def explain(error: Exception) -> str:
-    """Return an error in one line; for a lost connection, the address and the network's own reason."""
-    text = printable(explain_setting(OutcomeUnknown(error) if is_outcome_unknown(error) else error))
-    if isinstance(error, keystone.ConnectFailure):
-        return f"{text.partition(': HTTP')[0]}: {network_reason(error)}"
-    return text

@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands on runs that both command lines share: options, lists, headers, choosing and deleting.
-
-These commands are ``openstack resource provider batch run`` and ``placement-migrate run``.
-"""
+"""Runs as text: lists, what one is about, and the commands that can follow it."""
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final
 
 from osc_placement.batch import (
     EXIT_DONE,
-    EXIT_PARTIAL,
     IN_PART,
     PARTLY_DONE,
     ChangedSince,
@@ -34,11 +28,9 @@ from osc_placement.batch import (
     Summary,
     UndoEdit,
     Undone,
-    UnknownRun,
     advise_to_undo,
     find_undone,
 )
-from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import (
     CUT,
@@ -47,18 +39,14 @@ from osc_placement.terminal.lines import (
     cut,
     cut_middle,
     describe_hidden,
-    list_names,
     wrap_fact,
 )
-from osc_placement.terminal.screen import tell
-from osc_placement.terminal.values import NONE, OtherName, read_number, read_positive
+from osc_placement.terminal.values import NONE
 
 LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
     *("started", "undone_by"),
 )
-#: some thousand years, as there is no date before the year 1
-_MOST_DAYS: Final = 500_000
 #: the heading of the column that a narrow list may lack
 _APPLIED: Final = "applied"
 #: characters of what a run did and where, of the ID of an undone run, and of a cloud, that are shown at least
@@ -66,8 +54,6 @@ _LEAST_WHAT: Final = 12
 _LEAST_WHERE: Final = 18
 _LEAST_ID: Final = 6
 _LEAST_CLOUD: Final = 24
-#: runs that a warning names
-_MOST_UNLISTED: Final = 3
 #: what comes before the ID of an undone run
 _UNDO_OF: Final = "undo of "
 #: what a list leaves out of a selection: the words before the name, and the UUID behind it
@@ -77,90 +63,6 @@ _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
 #: the codes of the errors of changes that were refused, and that --force makes
 _FORCED: Final = {Overcommitted.error_code, DropsManaged.error_code}
-NO_FAILURES: Final = "No change failed, was refused, or was done in part."
-
-Complain = Callable[[JournalError], None]
-
-
-# options
-
-
-def add_list_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a list of runs."""
-    parser.add_argument(
-        "--all-clouds",
-        action="store_true",
-        help="List the runs for all clouds, with their addresses; no cloud is asked for anything",
-    )
-    parser.add_argument(
-        "--last",
-        metavar="<number>",
-        type=read_positive,
-        help="List this many runs only, those that were started last",
-    )
-    parser.add_argument("--limit", action=OtherName, name="--last")
-    parser.add_argument(
-        "--long",
-        action="store_true",
-        help="Show all that is known of each run on a terminal too, a line for each fact",
-    )
-
-
-def add_failed_only_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--failed-only``; `NO_FAILURES` is said in place of no rows."""
-    parser.add_argument(
-        "--failed-only", action="store_true", help="Show only what failed, was refused, or was done in part"
-    )
-
-
-def add_choice(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the ID of a run, and ``--last`` in place of it."""
-    parser.add_argument("run", metavar="<run>", nargs="?", help=help)
-    parser.add_argument(
-        "--last",
-        action="store_true",
-        help="In place of an ID: the run that was started last for this cloud, whatever it did, an undo "
-        "too; its ID is printed",
-    )
-
-
-def add_force_option(parser: argparse.ArgumentParser) -> None:
-    """Add the ``--force`` of an undo."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="Undo even where what the run set was changed since; what was set since stays",
-    )
-
-
-def add_delete_options(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the IDs of runs to delete, and ``--last`` and ``--older-than`` in place of them."""
-    parser.add_argument("run", metavar="<run>", nargs="*", help=help)
-    parser.add_argument(
-        "--last",
-        action="store_true",
-        help="In place of IDs: the run that was started last for this cloud; its ID is printed",
-    )
-    parser.add_argument(
-        "--older-than",
-        metavar="<days>",
-        type=read_number,
-        help="Delete the runs for this cloud that were started more than this many days ago, 0 for all",
-    )
-
-
-def check_choice(options: argparse.Namespace) -> None:
-    """Raise UsageError unless one run is named, in one way."""
-    if bool(options.run) == options.last:
-        raise UsageError("Give either the ID of a run or --last")
-
-
-def check_deletion(options: argparse.Namespace) -> None:
-    """Raise UsageError unless it is said in one way which runs to delete."""
-    if sum((bool(options.run), options.last, options.older_than is not None)) != 1:
-        raise UsageError("Give either IDs of runs, --last or --older-than")
-
-
 # lists
 
 
@@ -319,7 +221,7 @@ def shorten_title(title: str, width: int) -> str:
     return next((text for text in texts if len(text) <= width), cut_middle(title, width))
 
 
-def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:
+def read_list(server: str | None, last: int | None, complain: Callable[[JournalError], None]) -> RunList:
     """Read the runs for a server, or for all servers if it is None; ``last`` is their greatest number."""
     runs = []
     for run in Journals().read_summaries(server=server):
@@ -425,189 +327,6 @@ def _join_states(state: str, undone: Undone, most: int) -> str:
     return told if state == "done" else f"{state}; {told}"
 
 
-@contextlib.contextmanager
-def telling_list(command: str) -> Iterator[None]:
-    """Add to the error about an unknown run how to list the runs.
-
-    :param command: the words before the verb of a command on runs
-    """
-    try:
-        yield
-    except UnknownRun as error:
-        raise JournalError(f"{error}; to list the runs: {command} list") from error
-
-
-def read_chosen(
-    options: argparse.Namespace,
-    identify_server: Callable[[], str],
-    stream: TextIO | None,
-    command: str,
-) -> Header:
-    """Return the header of the run that is named; of the last one, print the ID on ``stream``.
-
-    :param identify_server: returns the address of placement, as journals have it
-    :param command: the words before the verb of a command on runs
-    """
-    if not options.last:
-        with telling_list(command):
-            return Journals().read_header(options.run)
-    header = Journals().find_last(identify_server())
-    tell(stream, f"Last run: {header.id}, {header.edit.title}")
-    return header
-
-
-def tell_redo(header: Header, stream: TextIO | None, change: str) -> None:
-    """Say of a run that was chosen to be undone, and is itself an undo, what its undo does.
-
-    :param change: the words before the verb of a command that writes to placement
-    """
-    if not header.undoes:
-        return
-    told = f"This run is itself an undo: undoing it makes the changes of run {header.undoes} again"
-    if Journals().read_summary(header.id).state == PARTLY_DONE:
-        told += f"; to undo what is left of that run: {change} undo {header.undoes}"
-    tell(stream, told)
-
-
-def delete_runs(
-    options: argparse.Namespace,
-    identify_server: Callable[[], str],
-    complain: Complain,
-    confirm: Callable[[str], None],
-    stdout: TextIO | None,
-    stderr: TextIO | None,
-    command: str,
-) -> int:
-    """Delete the runs that are named, or those that are old enough; return the exit status.
-
-    :param identify_server: returns the address of placement, as journals have it
-    :param confirm: asks a question, and raises an error unless the answer is yes
-    :param command: the words before the verb of a command on runs
-    """
-    errors: list[JournalError] = []
-    chosen: list[str] = []
-    deleted: set[str] = set()
-    known = _read_undoable()
-    if options.last:
-        options.run = [read_chosen(options, identify_server, stderr, command).id]
-    for named in options.run or _find_older(options.older_than or 0, identify_server(), complain):
-        try:
-            with telling_list(command):
-                chosen.append(Journals().complete_id(named))
-        except JournalError as error:
-            errors.append(error)
-    # the same run may be named twice
-    chosen = list(dict.fromkeys(chosen))
-    if chosen:
-        pending = sum(_can_be_resumed(run_id, command) for run_id in known.unfinished.intersection(chosen))
-        if warning := known.describe_unlisted(set(chosen)):
-            tell(stderr, warning)
-        is_known = known.ended.issuperset(chosen)
-        confirm(_ask_to_delete(chosen, known.count(chosen), pending, is_known=is_known))
-    for run_id in chosen:
-        try:
-            Journals().delete(run_id)
-            deleted.add(run_id)
-        except JournalError as error:
-            errors.append(error)
-    if len(errors) == 1 and not deleted:
-        raise errors[0]
-    for each in errors:
-        complain(each)
-    status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
-    lost = known.count(deleted)
-    warning = f"; {count_things(lost, 'change')} can no longer be undone" if lost else ""
-    if options.older_than is not None:
-        print(f"{count_things(len(deleted), 'run')} deleted{warning}", file=stdout)
-    elif deleted:
-        what = f"run {deleted.pop()}" if len(deleted) == 1 else count_things(len(deleted), "run")
-        tell(stderr, f"Deleted {what}{warning}")
-    return status
-
-
-def _ask_to_delete(chosen: Sequence[str], lost: int, pending: int, *, is_known: bool) -> str:
-    """Return the question before runs are deleted.
-
-    :param chosen: the IDs of the runs
-    :param lost: number of their changes that can be undone, at least if not all ``is_known``
-    :param pending: number of the runs that can be resumed
-    """
-    what = f"run {chosen[0]}" if len(chosen) == 1 else count_things(len(chosen), "run")
-    if lost:
-        left = f"{'' if is_known else 'at least '}{count_things(lost, 'change')} can still be undone"
-    else:
-        left = "nothing is left to undo" if is_known else "it is not known what was changed"
-    resume = ""
-    if pending:
-        resume = f"{'which' if len(chosen) == 1 else f'{pending:,} of which'} can still be resumed, and "
-    return f"Delete {what}, {resume}of which {left}?"
-
-
-class _Undoable(NamedTuple):
-    """What is known of all runs before some of their journals are deleted.
-
-    What a run that is running, or whose process died, changed besides is not in its journal.
-
-    :ivar runs: those that can be read
-    :ivar undone: what is undone of runs, by the ID of the run
-    :ivar counts: how many changes of each run are not undone, by its ID
-    :ivar ended: the IDs of the runs that ended
-    :ivar unfinished: the IDs of those with changes that are pending, failed or were refused
-    """
-
-    runs: Sequence[Summary]
-    undone: Mapping[str, Undone]
-    counts: Mapping[str, int]
-    ended: frozenset[str]
-    unfinished: frozenset[str]
-
-    def count(self, chosen: Iterable[str]) -> int:
-        """Return how many changes of these runs are not undone."""
-        return sum(self.counts.get(run_id, 0) for run_id in chosen)
-
-    def describe_unlisted(self, chosen: Set[str]) -> str:
-        """Return a warning of the runs that are listed as undone only while the chosen ones are there."""
-        kept = [run for run in self.runs if run.header.id not in chosen]
-        unlisted = self.undone.keys() - find_undone(kept)
-        left = sorted(unlisted.intersection(run.header.id for run in kept))
-        if not left:
-            return ""
-        runs = f"run{'' if len(left) == 1 else 's'} {list_names(left, _MOST_UNLISTED)}"
-        return f"Warning: {runs} will not be listed as undone any more"
-
-
-def _read_undoable() -> _Undoable:
-    runs = [run for run in Journals().read_summaries() if isinstance(run, Summary)]
-    undone = find_undone(runs)
-    counts = {run.header.id: run.applied for run in runs}
-    for run_id, found in undone.items():
-        # what was undone, made and undone again counts twice, and something is left all the same
-        counts[run_id] = 0 if found.is_whole else max(1, counts.get(run_id, 0) - found.number)
-    whole = {run_id for run_id, found in undone.items() if found.is_whole}
-    ended = {run.header.id for run in runs if run.state not in ("running", "unfinished")}
-    unfinished = frozenset(run.header.id for run in runs if run.state == "unfinished" or run.failed)
-    return _Undoable(runs, undone, counts, frozenset(whole | ended), unfinished)
-
-
-def _can_be_resumed(run_id: str, command: str) -> bool:
-    """Return whether a resume would make a change that is left of a run."""
-    try:
-        return bool(advise_to_resume(Journals().read(run_id), command))
-    except JournalError:
-        return False
-
-
-def _find_older(days: int, server: str, complain: Complain) -> list[str]:
-    limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=min(days, _MOST_DAYS))
-    found = []
-    for header in Journals().read_headers(server):
-        if isinstance(header, JournalError):
-            complain(header)
-        elif (started := _parse_time(header.started)) and started < limit:
-            found.append(header.id)
-    return found
-
-
 def hint_at_other_clouds() -> str:
     """Return a sentence that says how to list runs when there are none for this cloud; empty without runs."""
     number = len(Journals().list_ids())
@@ -625,7 +344,7 @@ def _state_of(run: Summary, undone: Mapping[str, Undone]) -> str:
     return undone[run.header.id].state if run.header.id in undone else run.state
 
 
-def _parse_time(text: str) -> datetime.datetime | None:
+def parse_time(text: str) -> datetime.datetime | None:
     """Read the time of a journal; return None if it is none."""
     try:
         return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)

@@ -138,9 +138,9 @@ class _LineBreaks(logging.Formatter):
         return "\n".join(wrap_for(self._stream, text))
 
 
-def break_log_lines() -> None:
+def break_log_lines(logger: str | None = None) -> None:
     """Break what is logged to a terminal between words; a file gets one line of it."""
-    for handler in logging.getLogger().handlers:
+    for handler in logging.getLogger(logger).handlers:
         formatter = handler.formatter or logging.Formatter()
         stream = getattr(handler, "stream", None)
         if stream is not None and is_terminal(stream) and not isinstance(formatter, _LineBreaks):

@@ -101,7 +101,6 @@ def _read_float(text: str) -> float:
 
 def add_concurrency_option(
     parser: argparse._ActionsContainer,
-    read: Callable[[str], int] = read_concurrency,
     *,
     default: int | None = CONCURRENCY,
     told: str = str(CONCURRENCY),
@@ -110,7 +109,7 @@ def add_concurrency_option(
     parser.add_argument(
         "--concurrency",
         metavar="<number>",
-        type=read,
+        type=read_concurrency,
         default=default,
         help=f"How many requests to have under way at once (default: {told})",
     )

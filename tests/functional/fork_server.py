@@ -34,7 +34,7 @@ BOTH_SERVERS = ("placement.db_api", "placement.deploy", "psycopg2", "pymysql")
 #: by program, the modules that it loads when it is used
 LOADED_MODULES = {
     "placement-manage": ("placement.db.sqlalchemy.migration", "psycopg2", "pymysql"),
-    "placement-migrate": ("osc_placement.migrate.main", "pymysql"),
+    "placement-migrate": ("osc_placement.migrate.commands", "osc_placement.migrate.runs", "pymysql"),
     "placement-server": ("osc_placement.server.process.serve", "psycopg2", "pymysql"),
     "placement-status": ("psycopg2", "pymysql"),
     "tests.functional.db.resident:main": BOTH_SERVERS,

@@ -14,8 +14,8 @@ from importlib.metadata import distribution
 import pytest
 
 from osc_placement.commands.deferred import find
-from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server.main import make_parser as make_server_parser
+from tests.migrate_parsers import find as find_migrate_parser
 from tests.transcripts import DOCUMENTS, PAGES, read_steps
 from tests.unit.commands.shell import make
 
@@ -216,7 +216,8 @@ def judge(words):
     if program == "placement-server":
         return judge_program(rest, make_server_parser())
     if program == "placement-migrate":
-        return judge_program(rest, make_migrate_parser())
+        parser, arguments = find_migrate_parser(rest)
+        return judge_program(arguments, parser)
     if program.startswith("tools/"):
         return None if (ROOT / program).is_file() else "there is no such tool"
     return None
@@ -226,9 +227,10 @@ def find_parser(words):
     """The parser of a command, and the words after its name; None without one, as in the name of a group."""
     program, *rest = words
     text = " ".join(rest)
+    if program == "placement-migrate":
+        return find_migrate_parser(rest)
     if program != "openstack":
-        parser = make_migrate_parser() if program == "placement-migrate" else make_server_parser()
-        return parser, rest
+        return make_server_parser(), rest
     known = {**CLIENT_POINTS, **POINTS}
     named = [name for name in known if f"{text} ".startswith(f"{name} ")]
     if not named:

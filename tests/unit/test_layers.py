@@ -51,8 +51,26 @@ ARROWS = {
         ("api", "batch", "report.changes", "report.runs", "report.summary", *LEAVES),
     ),
     "migrate": ("api", "batch", "package", "report.changes", "report.runs", "report.summary", *LEAVES),
-    # the names of filters are the choices of an option
-    "migrate.main": ("api", "batch", "candidates.nova_filters", "migrate", "package", "report.runs", *LEAVES),
+    # the command line, on the bases of the commands of the plugin
+    **dict.fromkeys(
+        ("migrate.commands", "migrate.main", "migrate.runs", "migrate.tool"),
+        (
+            "api",
+            "batch",
+            # the names of filters are the choices of an option
+            "candidates.nova_filters",
+            "commands.base",
+            "commands.batch_execution",
+            "commands.batch_run",
+            "commands.watching",
+            "migrate",
+            "package",
+            "report.changes",
+            "report.runs",
+            "report.summary",
+            *LEAVES,
+        ),
+    ),
     "migrate.problem": (),
     "migrate.nova": ("api.concurrency", "migrate.problem", "package", *LEAVES),
     # what the scheduler is configured to ask for
@@ -77,7 +95,7 @@ ARROWS = {
         "api",
         "batch",
         "candidates",
-        "migrate",
+        "migrate.nova.scheduler_options",
         "package",
         "provider_config",
         "report",
@@ -244,7 +262,7 @@ PURE = (
 )
 
 #: the number of modules in the longest chain of imports that begins in each part
-LONGEST_CHAINS = {"commands": 10, "migrate": 11, "server": 11}
+LONGEST_CHAINS = {"commands": 10, "migrate": 10, "server": 11}
 
 #: what the start of every `openstack` command must not pay for
 NOT_LOADED_BY_PLUGIN = ("sqlalchemy", "webob", "oslo_config", "rich", "yaml", "requests", f"{PACKAGE}.server")

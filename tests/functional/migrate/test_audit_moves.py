@@ -315,7 +315,7 @@ def test_claims_on_the_source_of_an_evacuation_are_orphans(
     assert "evacuated from h1 to h2" in document["notes"][0]
     document, status = migrate_json("audit")
     assert ([row["uuid"] for row in document["rows"]], status) == ([evacuated], 3)
-    assert document["rows"][0]["note"] == "orphaned on h1: its instance was evacuated"
+    assert document["rows"][0]["reason"] == "orphaned on h1: its instance was evacuated"
     assert evacuated in nova.manage(nova_conf, "placement", "audit", "--verbose").stdout
     assert migrate("audit", "--delete").returncode == 0
     assert held_by(client, evacuated) == {hosts[1]: CLAIM}

@@ -62,7 +62,7 @@ def test_host_whose_nova_conf_would_overwrite_the_ratio_is_reported(cloud, add_h
     add_host("h2")
     cloud.add_aggregate("dense", ["h1", "h2"], cpu_allocation_ratio="8.0")
     document, _ = migrate_json("carry-ratios", "--dry-run")
-    notes = {row["name"]: row["note"] for row in document["rows"]}
+    notes = {row["name"]: row["reason"] for row in document["rows"]}
     assert notes == {"h1": "nova-compute seems to set VCPU to 3, and would again", "h2": ""}
 
 
@@ -80,10 +80,10 @@ def test_undo_is_done_without_a_deleted_host_and_tells_what_is_over_capacity(
     done = migrate("run", "undo", run)
     assert done.returncode == 3
     excess = f"{used - capacity}: {used} allocated, the capacity would be {capacity}"
-    assert f"h1: VCPU would be over capacity by {excess}" in done.stdout
+    assert f"h1: VCPU would be over capacity by {excess}" in done.stderr
     assert "resource provider h2 does not exist any more" in done.stdout + done.stderr
     assert ratios_of(client)["h1"]["VCPU"] == 4.0
-    assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == [
+    assert [each["state"] for each in migrate_json("run", "list")[0]] == [
         "partly undone",
         "partly done",
     ]
@@ -122,7 +122,7 @@ def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, mi
     ratios = ratios_of(client)
     assert (ratios["h1"]["VCPU"], ratios["h1"]["MEMORY_MB"], ratios["h2"]["VCPU"]) == (4.0, 1.0, 2.0)
     document, status = migrate_json("carry-ratios", "--allow-overcommitted")
-    assert ([row["note"] for row in document["rows"]], status) == (
+    assert ([row["reason"] for row in document["rows"]], status) == (
         ["VCPU would be over capacity by 28: 60 allocated, the capacity would be 32"],
         0,
     )

@@ -103,12 +103,12 @@ def test_hosts_of_instances_without_allocations_are_judged(
 def test_healing_notes_where_an_instance_may_not_be(cloud, client, hosts, booted, migrate, migrate_json):
     """The instance is healed where it is, and the run says which ones are not where they may be."""
     document, _ = migrate_json("heal-allocations")
-    notes = {row["uuid"]: row["note"] for row in document["rows"]}
+    notes = {row["uuid"]: row["reason"] for row in document["rows"]}
     assert held_by(client, booted["isolated"]) == {hosts["h3"]: CLAIM}
     assert notes[booted["in its zone"]] == ""
     assert "isolate_aggregates" in notes[booted["isolated"]]
     assert "nova has no request of it" in notes[booted["no request"]]
-    recorded = {row["uuid"]: row["note"] for row in migrate_json("run", "show", document["run"])[0]["rows"]}
+    recorded = {row["uuid"]: row["reason"] for row in migrate_json("run", "show", document["run"])[0]}
     assert recorded == notes
     refused = {row["subject"]: row["text"] for row in document["findings"]}
     assert "has VGPU" in refused[f"instance {booted['class']}"]

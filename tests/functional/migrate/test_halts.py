@@ -71,7 +71,7 @@ def test_mirror_retries_a_refused_change_after_growing_pauses(
         1,
         1,
     )
-    assert len(migrate_json("run", "list")[0]["runs"]) == 1
+    assert len(migrate_json("run", "list")[0]) == 1
 
 
 def test_halted_migration_ends_the_ones_after_it(cloud, add_host, full_disk, migrate):
@@ -107,7 +107,7 @@ def test_changes_are_reported_when_a_later_read_fails(without_flavors, migrate, 
         "mirror-aggregates;",
         "carry-ratios;",
     ]
-    assert [run["applied"] for run in migrate_json("run", "list")[0]["runs"]] == [1, 1]
+    assert [run["applied"] for run in migrate_json("run", "list")[0]] == [1, 1]
 
 
 def test_failure_before_any_change_exits_with_255(without_flavors, migrate):

@@ -506,7 +506,7 @@ def test_undo_removes_the_healed_allocations(cloud, client, add_host, migrate, m
     done = migrate("run", "undo", run)
     assert done.returncode == 3
     words = "1 of 2 changes will not be undone, because what the run set was changed since; "
-    assert done.stdout.count(f"Warning: {words}") == 1
+    assert done.stderr.count(f"Warning: {words}") == 1
     assert held_by(client, undone) == {}
     assert held_by(client, changed)[h1]["VCPU"] == 4
 

@@ -115,13 +115,13 @@ def test_signal_before_the_result_is_printed_does_not_lose_it(cloud, client, add
     """Whoever stops a command still reads what it did, and how to undo it."""
     node = add_host("h1")
     uuid = cloud.add_instance("h1")
-    name_next = commands.Command.name_next
+    name_next = commands.MigrateCommand.name_next
 
     def interrupt(command, run, title=""):
         os.kill(os.getpid(), signal.SIGTERM)
         return name_next(command, run, title)
 
-    monkeypatch.setattr(commands.Command, "name_next", interrupt)
+    monkeypatch.setattr(commands.MigrateCommand, "name_next", interrupt)
     done = migrate("heal-allocations")
     assert (done.returncode, held_by(client, uuid)) == (130, {node: CLAIM})
     assert "1 applied" in done.stdout

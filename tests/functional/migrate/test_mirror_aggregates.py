@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from osc_placement.migrate.main import main
 from tests.functional.migrate import nova_databases as nova
@@ -87,7 +88,19 @@ def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     assert migrate("run", "undo", document["run"]).returncode == 0
     assert set(map(len, aggregates_of(client).values())) == {0}
     listed, _ = migrate_json("run", "list")
-    assert [(run["state"], run["applied"]) for run in listed["runs"]] == [("undone", 2), ("done", 2)]
+    assert [(run["state"], run["applied"]) for run in listed] == [("undone", 2), ("done", 2)]
+
+
+def test_result_has_the_formats_of_openstack(racks, migrate):
+    """A script needs no JSON for one field; for an unknown one, a line names those that are there."""
+    run = migrate("mirror-aggregates", "-f", "value", "-c", "run").stdout.strip()
+    assert [row["uuid"] for row in yaml.safe_load(migrate("run", "show", run, "-f", "yaml").stdout)]
+    assert yaml.safe_load(migrate("mirror-aggregates", "-f", "yaml").stdout)["rows"] == []
+    assert migrate("run", "undo", run).returncode == 0
+    done = migrate("mirror-aggregates", "-c", "nothing")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "Recognized columns are ('rows', 'findings', 'run'" in done.stderr
+    assert done.stderr.endswith("; see placement-migrate run list for what was done\n")
 
 
 @pytest.mark.parametrize("command", ["mirror-aggregates", "online_data_migrations"])

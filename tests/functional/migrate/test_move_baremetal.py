@@ -489,12 +489,13 @@ def test_killed_runs_are_finished_by_the_next(
         assert held_by(client, instance) == {provider: {SILVER: 1}}
         assert client.list_allocations(instance)["consumer_generation"] == 2
     runs, _ = migrate_json("run", "list")
-    unfinished = [run["id"] for run in runs["runs"] if run["state"] == "unfinished"]
+    unfinished = [run["id"] for run in runs if run["state"] == "unfinished"]
     assert unfinished
     resumed = [migrate("run", "resume", run) for run in unfinished]
     assert {done.returncode for done in resumed} == {0}
     as_started = "Resuming with --throttle 20 --concurrency 2, as the run was started\n"
-    assert all(done.stderr.startswith(as_started) for done in resumed)
+    # where something is left; the next migration made it otherwise
+    assert all(done.stderr in ("", as_started) for done in resumed)
     for instance, provider in instances.items():
         assert client.list_allocations(instance)["consumer_generation"] == 2
         assert inventories_of(client, provider) == {SILVER: RESERVED}

@@ -194,7 +194,7 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
         1,
     )
     lines, _ = show(program, "run", "delete", run, "--yes")
-    assert (lines, len(migrate_json("run", "list")[0]["runs"])) == ([f"Deleted run {run}"], 1)
+    assert (lines, len(migrate_json("run", "list")[0])) == ([f"Deleted run {run}"], 1)
 
 
 def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
@@ -206,10 +206,10 @@ def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
     text = " ".join(lines)
     assert (status, question in text, "Nothing was changed: not confirmed" in text) == (1, True, True)
     assert any(line.startswith(f"{HOSTS - UNKNOWN:>9,}  -") for line in lines)
-    assert len(migrate_json("run", "list")[0]["runs"]) == 1
+    assert len(migrate_json("run", "list")[0]) == 1
     lines, status = show(program, "run", "undo", run, answer="y\n")
     assert (status, question in " ".join(lines), len(lines) <= MOST_LINES) == (0, True, True)
-    assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == ["undone", "done"]
+    assert [each["state"] for each in migrate_json("run", "list")[0]] == ["undone", "done"]
 
 
 def test_undo_warns_once(hosts, client, program, migrate_json):

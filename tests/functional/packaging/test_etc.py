@@ -20,12 +20,12 @@ import time
 import pytest
 import requests
 
-from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server import conf as configuration
 from osc_placement.server.main import make_parser as make_server_parser
 from tests.functional import containers, servers
 from tests.functional.packaging.conftest import ROOT
 from tests.functional.server.test_restart import Burst
+from tests.migrate_parsers import read as read_migrate_options
 
 ETC = ROOT / "etc"
 UNITS = sorted((ETC / "systemd").glob("*.[so]*"))
@@ -122,25 +122,25 @@ def test_deploying_page_installs_the_program_of_the_unit():
 
 
 @pytest.mark.parametrize(
-    ("name", "make_parser", "read"),
+    ("name", "read_options", "read"),
     [
         (
             "placement-server",
-            make_server_parser,
+            lambda words: vars(make_server_parser().parse_args(words)),
             {"config_file": ["/etc/placement/placement.conf"], "host": None, "port": None, "workers": 4},
         ),
         (
             "placement-mirror",
-            make_migrate_parser,
-            {"config_file": ["/etc/nova/nova.conf"], "follow": True, "interval": 60.0},
+            read_migrate_options,
+            {"config_files": ["/etc/nova/nova.conf"], "follow": True, "interval": 60.0},
         ),
     ],
 )
-def test_command_of_each_unit_has_known_options(name, make_parser, read):
+def test_command_of_each_unit_has_known_options(name, read_options, read):
     """The program reads them as they are meant."""
     unit = read_unit(ETC / "systemd" / f"{name}.service")
     _, *arguments = shlex.split(unit["Service"]["ExecStart"])
-    options = vars(make_parser().parse_args(arguments))
+    options = read_options(arguments)
     assert options == options | read
 
 

@@ -9,8 +9,8 @@ from importlib.metadata import distribution
 import pytest
 
 from osc_placement.commands.base import BriefUsage
-from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server.main import make_parser as make_server_parser
+from tests.migrate_parsers import make_parsers, read
 from tests.unit.commands.shell import make
 from tests.unit.commands.test_requests import load
 
@@ -18,6 +18,7 @@ COMMANDS = [
     point.name.replace("_", " ")
     for point in distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
 ]
+MIGRATE_PARSERS = make_parsers()
 #: those that the reference plugin lacks
 EXAMPLES = {name: example for name in COMMANDS if (example := load(name).example)}
 #: a word that begins a sentence of a help text, after something that ends none
@@ -38,7 +39,7 @@ def parsers_below(parser):
 
 PARSERS = {
     **{name: make(load(name)).get_parser(f"openstack {name}") for name in COMMANDS},
-    **dict(parsers_below(make_migrate_parser())),
+    **MIGRATE_PARSERS,
     **dict(parsers_below(make_server_parser())),
 }
 
@@ -87,6 +88,22 @@ def test_help_of_our_commands_begins_with_what_one_needs(name, monkeypatch):
     assert all(
         option in text for action in parser._actions for option in action.option_strings if shown(action)
     )
+
+
+@pytest.mark.parametrize("name", [name for name in MIGRATE_PARSERS if " " in name])
+def test_help_of_migrations_begins_with_what_one_needs(name, monkeypatch):
+    """As that of our commands of `openstack`, and the options of formatters are last."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = MIGRATE_PARSERS[name].format_help()
+    assert max(map(len, text.split("\n"))) <= 80
+    assert text.startswith(f"usage: {name} [options]")
+    example = re.search(r"For example:\n\n  (.+)\n", text)[1]
+    assert example.startswith(name)
+    assert read(example.split()[1:])
+    places = [
+        text.find(part) for part in ("For example:", "\nexecution:", "\noptions:", "\noutput formatters:")
+    ]
+    assert [place for place in places if place >= 0] == sorted(place for place in places if place >= 0)
 
 
 def shown(action):

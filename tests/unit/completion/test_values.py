@@ -8,8 +8,8 @@ from osc_placement.commands.base import PROVIDER_HELP
 from osc_placement.commands.deferred import find
 from osc_placement.completion import values
 from osc_placement.completion.programs import _list_actions
-from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server.main import make_parser as make_server_parser
+from tests.migrate_parsers import make_parsers
 from tests.unit.commands.shell import make
 
 POINTS = distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
@@ -17,7 +17,7 @@ PARSERS = {
     point.name.replace("_", " "): make(find(*point.attr.split("."))).get_parser("openstack")
     for point in POINTS
 }
-PROGRAMS = {"placement-server": make_server_parser(), "placement-migrate": make_migrate_parser()}
+PROGRAMS = {"placement-server": make_server_parser(), **make_parsers()}
 ARGUMENTS = {
     (command, action.dest): action
     for command, parser in {**PARSERS, **PROGRAMS}.items()

@@ -11,7 +11,7 @@ from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.ports import Port
-from osc_placement.migrate.output import Medium, describe_plan, describe_problems, describe_run
+from osc_placement.migrate.output import Sheet, describe_plan, describe_problems, describe_run
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Run
 from osc_placement.model import Provider
@@ -56,6 +56,11 @@ def make_assessment(changes, problems=()):
     return Assessment(plan, problems, names={RACK: "rack1", HOST: "compute1"})
 
 
+def open_page(assessment, width, *, is_long=False):
+    """The page of a terminal, or of a pipe, with space for what follows."""
+    return Sheet.open(width, assessment.names, 12, is_long=is_long)
+
+
 def make_run(assessment, make_outcome):
     return Run(Report(assessment.plan, tuple(map(make_outcome, assessment.plan.changes))), "ID")
 
@@ -97,7 +102,7 @@ def test_problems_elsewhere_have_a_line_each():
 def test_plan_counts_changes_by_names_on_a_terminal():
     """An aggregate has the name that nova has for it."""
     assessment = make_assessment(make_changes(HOSTS))
-    assert describe_plan(assessment, assessment.plan, 0, Medium(80)) == [
+    assert describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80)) == [
         "   10,000  +rack1",
         "(--long shows each of them)",
         "aggregates: 10,000 to change",
@@ -108,7 +113,7 @@ def test_allocations_have_the_names_of_their_providers_on_a_terminal():
     """In place of the UUIDs that placement has."""
     before, after = ProviderState(allocations={}), ProviderState(allocations={HOST: {"VCPU": 2}})
     assessment = make_assessment((Change(Consumer("instance"), before, after),))
-    lines = describe_plan(assessment, assessment.plan, 0, Medium(80))
+    lines = describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80))
     assert "| instance | +compute1:VCPU=2 |" in lines
 
 
@@ -118,17 +123,18 @@ def test_run_fits_a_screen(number, outcome):
     """Whatever fails and whatever is left alone; 6 lines are for a sentence about the cloud."""
     assessment = make_assessment(make_changes(number), make_problems(number))
     for lines in (
-        describe_run(make_run(assessment, outcome), assessment, COMMANDS, Medium(80)),
-        describe_plan(assessment, assessment.plan, 0, Medium(80)),
+        describe_run(make_run(assessment, outcome), assessment, COMMANDS, open_page(assessment, 80)),
+        describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80)),
     ):
         assert count_lines(list(filter(None, lines)), 80) <= MOST_LINES - 6
 
 
-@pytest.mark.parametrize("medium", [Medium(), Medium(80, is_long=True)], ids=["pipe", "long"])
-def test_run_is_whole_in_a_pipe_and_with_long(medium):
+@pytest.mark.parametrize(("width", "is_long"), [(None, False), (80, True)], ids=["pipe", "long"])
+def test_run_is_whole_in_a_pipe_and_with_long(width, is_long):
     """A row for each change, the name first, and a line for each problem."""
     assessment = make_assessment(make_changes(100), make_problems(100))
-    lines = "\n".join(describe_run(make_run(assessment, fail), assessment, COMMANDS, medium)).split("\n")
+    page = open_page(assessment, width, is_long=is_long)
+    lines = "\n".join(describe_run(make_run(assessment, fail), assessment, COMMANDS, page)).split("\n")
     assert sum(line.startswith("| compute") for line in lines) == 100
     assert sum(line.startswith("Left alone: ") for line in lines) == 200
 
@@ -136,7 +142,7 @@ def test_run_is_whole_in_a_pipe_and_with_long(medium):
 def test_long_table_fits_the_width_of_the_terminal():
     """It has the columns of a batch, without UUIDs."""
     assessment = make_assessment(make_changes(100))
-    lines = describe_plan(assessment, assessment.plan, 0, Medium(80, is_long=True))
+    lines = describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80, is_long=True))
     assert lines[1].split() == ["|", "name", "|", "change", "|"]
     assert max(map(len, lines)) <= 80
 
@@ -145,10 +151,12 @@ def test_commands_that_follow_are_whole_and_in_lines_of_their_own():
     """They are to be pasted; one that does not fit beside its label is below it."""
     assessment = make_assessment(make_changes(1))
     run = make_run(assessment, apply)
-    lines = describe_run(run, assessment, COMMANDS, Medium(80))
+    lines = describe_run(run, assessment, COMMANDS, open_page(assessment, 80))
     assert lines[-7:] == ["Run 20261121T102540-6ecc6d", "show:", UNDO, "resume:", UNDO, "undo:", UNDO]
-    assert describe_run(run, assessment, COMMANDS, Medium(300))[-1] == f"undo:   {UNDO}"
-    assert describe_run(make_run(assessment, apply), assessment, COMMANDS, Medium())[-1] == str(COMMANDS)
+    assert describe_run(run, assessment, COMMANDS, open_page(assessment, 300))[-1] == f"undo:   {UNDO}"
+    assert describe_run(make_run(assessment, apply), assessment, COMMANDS, open_page(assessment, None))[
+        -1
+    ] == str(COMMANDS)
 
 
 def test_binding_profiles_that_are_not_written_are_one_line_on_a_terminal():
@@ -157,8 +165,8 @@ def test_binding_profiles_that_are_not_written_are_one_line_on_a_terminal():
     problems = [describe_grant(name_of(HOSTS + each), grant, "why") for each, grant in enumerate(grants)]
     assessment = make_assessment((), problems)
     for lines in (
-        describe_plan(assessment, assessment.plan, 0, Medium(80)),
-        describe_run(make_run(assessment, apply), assessment, None, Medium(80)),
+        describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80)),
+        describe_run(make_run(assessment, apply), assessment, None, open_page(assessment, 80)),
     ):
         text = "\n".join(filter(None, lines))
         assert count_lines(text.splitlines(), 80) < 10

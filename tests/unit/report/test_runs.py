@@ -2,7 +2,6 @@
 """What the commands on runs say of a run, in lists and one by one."""
 
 import dataclasses
-import io
 import json
 import re
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_PARTIAL, Gone, Outcome, Policy, Report, Result, make_plan
 from osc_placement.batch.service import Pace
 from osc_placement.batch.undo import plan_undo
+from osc_placement.commands import batch_run
 from osc_placement.errors import Forbidden, PlacementError
 from osc_placement.report.changes import (
     SHORT_COLUMNS,
@@ -33,7 +33,6 @@ from osc_placement.report.changes import (
 from osc_placement.report.runs import (
     advise_next,
     advise_to_resume,
-    delete_runs,
     describe_left,
     describe_resume,
     describe_run,
@@ -44,6 +43,7 @@ from osc_placement.report.runs import (
 from osc_placement.report.summary import sum_up
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import SERVER, Cloud, read_with, record
+from tests.unit.commands.shell import make
 
 
 class Runs:
@@ -810,11 +810,16 @@ def test_run_that_found_a_change_made_is_not_listed_as_if_one_was_missing(runs):
 
 def delete(*run_ids, confirm=lambda _question: None, last=False, older_than=None):
     """Delete runs; return what is said of it."""
-    err = io.StringIO()
-    options = SimpleNamespace(run=run_ids, last=last, older_than=older_than)
-    server = journal.identify_server(SERVER)
-    assert delete_runs(options, lambda: server, pytest.fail, confirm, err, err, "batch run") == 0
-    return err.getvalue()
+    command = make(batch_run.DeleteRun)
+    command.identify_cloud = lambda: journal.identify_server(SERVER)
+    command.complain = pytest.fail
+    command.is_attended = lambda: True
+    options = SimpleNamespace(run=run_ids, last=last, older_than=older_than, yes=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_run, "confirm", lambda question, *_streams: confirm(question))
+        command.take_action(options)
+    assert command.exit_status == 0
+    return command.app.stderr.getvalue() + command.app.stdout.getvalue()
 
 
 def test_runs_are_deleted_when_that_is_confirmed(runs):

@@ -15,9 +15,9 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
 from osc_placement.commands.tree import _as_yaml
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.commands import Command
-from osc_placement.migrate.output import explain
-from osc_placement.migrate.runner import Execution
+from osc_placement.migrate.commands import StatusCommand
+from osc_placement.migrate.main import Application
+from osc_placement.migrate.tool import explain
 from osc_placement.model import Provider, ProviderRecord
 from osc_placement.state.document import Document, ProviderEntry
 from osc_placement.state.text import format_document, parse_text
@@ -160,12 +160,14 @@ def test_what_placement_migrate_prints_is_harmless(capsys):
     """Tables, lines and errors; JSON has the name whole."""
     row = {"uuid": "u", "name": EVIL, "before": [EVIL, "x"]}
     table = tables.format_table(("uuid", "name", "before"), [row])
-    command = Command(None, Execution(), SimpleNamespace(format="table"))
+    command = StatusCommand(Application(), None)
+    command.options = command.get_parser("x").parse_args([])
     command.show(dict, lambda: [table, f"Run of {EVIL}"])
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert out.count(SHOWN) == 3
-    Command(None, Execution(), SimpleNamespace(format="json")).show(lambda: {"rows": [row]}, list)
+    command.options = command.get_parser("x").parse_args(["-f", "json"])
+    command.show(lambda: {"rows": [row]}, list)
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert json.loads(out) == {"rows": [row]}
