@@ -13,7 +13,7 @@ from osc_placement.batch.guards.capacity import Overcommitted, find_refusal
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import Plan
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory, is_same_ratio
+from osc_placement.model import Inventory, Provider, is_same_ratio
 from osc_placement.terminal.lines import count_providers, list_names
 
 #: the classes whose ratio nova-compute reports itself, and the options that make it do so
@@ -120,12 +120,16 @@ def _warn_of_ratios(plan: Plan) -> Iterator[str]:
         yield f"nova-compute overwrites this where nova.conf sets {options}"
     for name in classes:
         lacking = [
-            step.subject.name
+            step.subject
             for step in plan.steps
-            if step.before.inventories is not None and name not in step.before.inventories
+            if isinstance(step.subject, Provider)
+            and step.before.inventories is not None
+            and name not in step.before.inventories
         ]
-        if lacking:
-            yield f"No inventory of {name} on {list_names(lacking, _EXAMPLES)} (nested providers may have it)"
+        # a single root without it shares its disks, as a rule
+        if len(lacking) > 1 or any(each.parent_provider_uuid for each in lacking):
+            told = list_names([each.name for each in lacking], _EXAMPLES)
+            yield f"No inventory of {name} on {told} (nested providers may have it)"
     selected = {
         step.uuid: [each for each in aggregates if each in (step.before.aggregates or ())]
         for step in plan.steps
