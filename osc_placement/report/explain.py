@@ -323,6 +323,7 @@ def describe_shortage(
             problem = f"max_unit {limits.max_unit}, {amount - limits.max_unit} too much"
         else:
             problem = f"step_size {limits.step_size}"
+        problem += f", {stock.free} free"
     others = sum((alike or {}).get(node.uuid, 1) for node, _ in in_units or offers)
     where = f" on {printable(node.name)}, the closest of {others}" if others > 1 else ""
     return f"{resource_class}: {amount} asked, {problem}{where}"

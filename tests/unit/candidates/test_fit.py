@@ -43,9 +43,9 @@ def test_ratio_and_reserved_count():
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"max_unit": 3}, "VCPU: 4 asked, max_unit 3, 1 too much"),
-        ({"min_unit": 5}, "VCPU: 4 asked, min_unit 5"),
-        ({"step_size": 3}, "VCPU: 4 asked, step_size 3"),
+        ({"max_unit": 3}, "VCPU: 4 asked, max_unit 3, 1 too much, 16 free"),
+        ({"min_unit": 5}, "VCPU: 4 asked, min_unit 5, 16 free"),
+        ({"step_size": 3}, "VCPU: 4 asked, step_size 3, 16 free"),
         ({"reserved": 14}, "VCPU: 4 asked, 2 free, 2 short"),
     ],
 )
