@@ -50,7 +50,7 @@ from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.lines import capitalize
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt
 from osc_placement.terminal.screen import is_terminal, say, screen_of, tell
-from osc_placement.terminal.tables import LinesColumn, draw_cells, show_cell
+from osc_placement.terminal.tables import draw_cells, show_cell
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
@@ -128,18 +128,16 @@ class ChangesLister(TextLister):
         if not (parsed_args.long or (is_few and (parsed_args.columns or parsed_args.sort_columns))):
             self.text = self.page.describe(rows, is_plan=is_plan, more=more)
             return (), ()
-        is_fitted = not (parsed_args.sort_columns or parsed_args.fit_width or parsed_args.max_width)
-        if parsed_args.columns:
-            picked = [number for number, name in enumerate(columns) if name in parsed_args.columns]
-            if not (is_fitted and picked):
-                return columns, make_cells()
+        picked = [number for number, name in enumerate(columns) if name in parsed_args.columns]
+        given = (parsed_args.sort_columns, parsed_args.fit_width, parsed_args.max_width)
+        if any(given) or (parsed_args.columns and not picked):
+            return columns, make_cells()
+        # cliff would break cells within names
+        if picked:
             names = [columns[number] for number in picked]
             cells = [[str(show_cell(row[number])) for number in picked] for row in make_cells()]
         else:
             names, cells = make_table(sort_rows(rows), SHORT_COLUMNS, self.page.names)
-        if not is_fitted:
-            return names, [tuple(map(LinesColumn, row)) for row in cells]
-        # cliff would break cells within names
         self.text = draw_cells(names, cells, self.page.width)
         return (), ()
 

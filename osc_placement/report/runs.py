@@ -58,9 +58,8 @@ _LEAST_CLOUD: Final = 24
 _UNDO_OF: Final = "undo of "
 #: what a list leaves out of a selection: the words before the name, and the UUID behind it
 _PHRASE: Final = re.compile(r"\b(in aggregate|named like|in the tree of) | \([0-9a-f-]{36}\)")
-#: a word of a title that begins with the name of a class or trait, and a field behind one
+#: a word of a title that begins with the name of a class or trait
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
-_FIELD: Final = re.compile(r"(?<=:)[a-z_]{4,}(?==)")
 #: the codes of the errors of changes that were refused, and that --force makes
 _FORCED: Final = {Overcommitted.error_code, DropsManaged.error_code}
 # lists
@@ -202,23 +201,18 @@ def _name_edit(header: Header, most: int | None = None) -> str:
 def shorten_title(title: str, width: int) -> str:
     """Return the title of an edit for a width, if possible without cutting the name of a class or trait.
 
-    It loses its last words; or all of the command but the verb; or the name of a field too; or other words
-    than the last. One without such names, as with the path of a file, loses its middle, and so does one that
-    is still too long.
+    It loses all of the command but the verb, then its last words. One without such names, as with the path of
+    a file, loses its middle.
     """
-    if len(title) <= width:
-        return title
     words = title.split(" ")
-    first = next((number for number, word in enumerate(words) if _NAME.match(word)), len(words))
-    head, named = words[:first], words[first:]
-    whole = [[*named[:number], CUT] for number in range(len(named) - 1, 0, -1)]
-    others = [[CUT, *named[number:]] for number in range(1, len(named))]
-    if named:
-        others.insert(0, [_FIELD.sub(CUT, named[0]), *([CUT] if named[1:] else [])])
-    verb = head[-1:]
-    tries = ((head, whole), (verb, [named, *whole] if named else []), (head, others), (verb, others))
-    texts = (" ".join((*begin, *choice)) for begin, choices in tries for choice in choices)
-    return next((text for text in texts if len(text) <= width), cut_middle(title, width))
+    first = next((number for number, word in enumerate(words) if _NAME.match(word)), 0)
+    if len(title) <= width or not first:
+        return cut_middle(title, width)
+    kept = words[first - 1 :]
+    shorter = (" ".join([*kept[:number], CUT]) for number in range(len(kept) - 1, 1, -1))
+    return next(
+        (text for text in (" ".join(kept), *shorter) if len(text) <= width), cut(" ".join(kept), width)
+    )
 
 
 def read_list(server: str | None, last: int | None, complain: Callable[[JournalError], None]) -> RunList:

@@ -197,20 +197,13 @@ def test_list_with_shortened_titles_says_how_to_see_them_whole(runs):
     ("title", "width", "shown"),
     [
         ("ratio set VCPU=4.0", 18, "ratio set VCPU=4.0"),
-        (
-            "inventory set VCPU:total=8 VCPU:reserved=2 MEMORY_MB:total=4",
-            32,
-            "inventory set VCPU:total=8 ...",
-        ),
-        ("inventory set VCPU:allocation_ratio=8.0 DISK_GB:total=9", 32, "inventory set VCPU:...=8.0 ..."),
+        ("inventory set VCPU:total=8 VCPU:reserved=2 MEMORY_MB:total=4", 32, "set VCPU:total=8 ..."),
         ("inventory set MEMORY_MB:reserved=7000", 32, "set MEMORY_MB:reserved=7000"),
-        ("inventory set MEMORY_MB:allocation_ratio=1.5", 33, "inventory set MEMORY_MB:...=1.5"),
-        ("inventory set CUSTOM_NVME_SLOT:min_unit=8 VCPU:total=4", 32, "inventory set ... VCPU:total=4"),
-        ("inventory delete CUSTOM_NVME_SLOT VCPU MEMORY_MB", 24, "delete ... MEMORY_MB"),
-        ("inventory set VCPU:allocation_ratio=5.0 MEMORY_MB:reserved=9", 26, "set VCPU:...=5.0 ..."),
-        ("trait add CUSTOM_GOLD CUSTOM_SILVER", 25, "trait add CUSTOM_GOLD ..."),
+        ("inventory set MEMORY_MB:allocation_ratio=1.5", 33, "set MEMORY_MB:allocation_ratio..."),
+        ("inventory delete CUSTOM_NVME_SLOT VCPU MEMORY_MB", 27, "delete CUSTOM_NVME_SLOT ..."),
+        ("trait add CUSTOM_GOLD CUSTOM_SILVER", 25, "add CUSTOM_GOLD ..."),
         ("apply /work/examples/of/a/cloud.yaml", 24, "apply /wo...a/cloud.yaml"),
-        ("trait add CUSTOM_LONGER_THAN_THE_LINE", 24, "trait add...HAN_THE_LINE"),
+        ("trait add CUSTOM_LONGER_THAN_THE_LINE", 24, "add CUSTOM_LONGER_THA..."),
     ],
 )
 def test_title_is_shortened_without_cutting_the_name_of_a_class(title, width, shown):
