@@ -66,6 +66,7 @@ class ShowCapacity(ReportCommand):
     filters of nova's scheduler remove have the number 0 and name the filter; --no-nova-filters counts them.
     """
 
+    droppable = ("uuid", "reserved", "free", "used", "capacity")
     example = "resource provider capacity --fit VCPU=4,MEMORY_MB=8192"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -122,9 +123,9 @@ class ShowCapacity(ReportCommand):
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
-        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout):
-            rows = name_all(rows)
-        self.droppable = order_droppable(rows)
+        chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
+        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
+            rows = rows.compact()
         number = len(rows.values) - rows.totals
         if parsed_args.want or parsed_args.total or parsed_args.formatter == TABLE:
             self.totals = rows.values[number:]
@@ -152,11 +153,11 @@ class ShowCapacity(ReportCommand):
                 return cloud, project_rows(cloud, holdings)
             rows = capacity_rows(by, sum_capacity(selected.cloud, by, selected.uuids), cloud)
         if by == "aggregate":
-            # with the names of those that are host aggregates
+            # by name where they are host aggregates
             names = self.aggregates.names()
             key, *others = rows.columns
-            values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
-            rows = replace(rows, columns=(key, "name", *others), values=values)
+            values = [(names.get(uuid, uuid), uuid, *amounts) for uuid, *amounts in rows.values]
+            rows = replace(rows, columns=(key, "uuid", *others), values=values)
         return cloud, rows
 
     def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
@@ -179,22 +180,6 @@ class ShowCapacity(ReportCommand):
         except NotCountable as error:
             raise FlavorUnclear(parsed_args.flavor, str(error)) from error
         return selected.part, fit_rows(want, fits, nova.aggregate_names)
-
-
-def order_droppable(rows: Rows) -> Sequence[str]:
-    """Return the columns that a narrow terminal can do without, the first one first."""
-    amounts = ("reserved", "free", "used", "capacity")
-    if "name" not in rows.columns:
-        return amounts
-    is_named = any(name for _, name, *_ in rows.values)
-    return ("aggregate" if is_named else "name", *amounts)
-
-
-def name_all(rows: Rows) -> Rows:
-    """Return the rows with names in which aggregates without one have their UUID, if any has a name."""
-    if "name" not in rows.columns or not any(name for _, name, *_ in rows.values):
-        return rows
-    return replace(rows, values=[(uuid, name or uuid, *others) for uuid, name, *others in rows.values])
 
 
 def read_want(texts: list[str]) -> CandidateRequest:

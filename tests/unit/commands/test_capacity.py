@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from osc_placement.commands.capacity import ALL, ShowCapacity, name_all, order_droppable, read_want
+from osc_placement.commands.capacity import ALL, ShowCapacity, read_want
 from osc_placement.report.capacity import NO_AGGREGATE
 from osc_placement.report.capacity_page import Rows
 from osc_placement.terminal.tables import choose_columns
@@ -55,29 +55,29 @@ def test_names_of_domains_stay_on_one_line_at_80_columns():
     columns = ("provider", "resource_class", "capacity", "used", "free", "reserved", "percent")
     memory = ("MEMORY_MB", 2621440000, 128931840, 2492508160, 0, 4.9)
     rows = Rows("Capacity", columns, [("compute-00000.dc1.example.org", *memory), (ALL, *memory)])
-    chosen = choose_columns(columns, rows.values, 80, order_droppable(rows))
+    chosen = choose_columns(columns, rows.values, 80, ShowCapacity.droppable)
     assert chosen == ["provider", "resource_class", "capacity", "percent"]
-    assert choose_columns(columns, rows.values, 120, order_droppable(rows)) == list(columns)
+    assert choose_columns(columns, rows.values, 120, ShowCapacity.droppable) == list(columns)
 
 
 @pytest.mark.parametrize(
     ("names", "chosen"),
     [
-        (["dc1-row04-rack-a1", "rack-b2"], ["name", "resource_class", "capacity", "used", "free", "percent"]),
-        (["", ""], ["aggregate", "resource_class", "capacity", "percent"]),
-        (["rack-a1", ""], ["name", "resource_class", "capacity", "percent"]),
+        (["dc1-row04-rack-a1", "rack-b2"], ["capacity", "used", "free", "percent"]),
+        ([None, None], ["capacity", "percent"]),
+        (["rack-a1", None], ["capacity", "percent"]),
     ],
     ids=["named", "unnamed", "mixed"],
 )
 def test_at_80_columns_an_aggregate_is_named_before_its_uuid_is_shown(names, chosen):
-    """Capacity and percentage are shown; a UUID only where there is no name, and no column that is empty."""
-    columns = ("aggregate", "name", "resource_class", "capacity", "used", "free", "reserved", "percent")
+    """Capacity and percentage are shown; a UUID only where there is no name, and no column twice."""
+    columns = ("aggregate", "uuid", "resource_class", "capacity", "used", "free", "reserved", "percent")
     amounts = ("VCPU", 12697600, 131072, 12566528, 409600, 1.0)
-    values = [(str(uuid.UUID(int=number)), name, *amounts) for number, name in enumerate(names)]
-    rows = name_all(Rows("Capacity by aggregate", columns, [*values, (NO_AGGREGATE, "", *amounts)]))
-    assert choose_columns(columns, rows.values, 80, order_droppable(rows)) == chosen
-    shown = [dict(zip(columns, row, strict=True))[chosen[0]] for row in rows.values]
-    assert shown == [*(name or row[0] for name, row in zip(names, values, strict=True)), NO_AGGREGATE]
+    uuids = [str(uuid.UUID(int=number)) for number in range(len(names))]
+    values = [(name or each, each, *amounts) for name, each in zip(names, uuids, strict=True)]
+    rows = Rows("Capacity", columns, [*values, (NO_AGGREGATE, NO_AGGREGATE, *amounts)]).compact()
+    shown = choose_columns(rows.columns, rows.values, 80, ShowCapacity.droppable)
+    assert shown == ["aggregate", "resource_class", *chosen]
 
 
 def test_amounts_that_are_to_fit_may_have_units():
