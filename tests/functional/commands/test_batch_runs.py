@@ -1171,6 +1171,17 @@ def test_warnings_are_shown_before_the_rows_that_are_to_be_confirmed(openstack, 
     assert shown.index("Warning: ") < shown.index(name) < shown.index("[y/N]")
 
 
+def test_plan_on_a_terminal_has_colours(openstack, rack):
+    """Those of warnings and changes in a table and in lines; NO_COLOR takes them away and nothing else."""
+    command = (*RATIO, "VCPU=8", "MEMORY_MB=1.75", *rack.select, "--dry-run")
+    for options in ((), ("--long",)):
+        coloured, _ = run_on_terminal(openstack, *command, *options, environment={"NO_COLOR": ""})
+        plain, _ = run_on_terminal(openstack, *command, *options)
+        assert re.sub(r"\x1b\[[\d;]+m", "", coloured) == plain
+        assert "\x1b[33mWarning\x1b[0m: " in coloured
+        assert re.search(r"\x1b\[33mVCPU:allocation_ratio from [\d.]+ to 8.0\x1b\[0m", coloured)
+
+
 def test_control_file_is_told_in_lines_of_80_columns(openstack, rack):
     """The file has the ID of the run in its name; ~ is the home directory."""
     arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes")
