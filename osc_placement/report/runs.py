@@ -95,7 +95,7 @@ class RunList:
         ]
 
     def draw(self, width: int, *, with_clouds: bool) -> list[str]:
-        """Return lines with what runs did and where; how much was applied is left out before this is cut.
+        """Return lines with what runs did and where; how much was applied is left out before these are cut.
 
         The time is in the ID. A cloud has the address without ``http://``, and the last line has it if there
         is one only.
@@ -124,10 +124,14 @@ class RunList:
         titles = [name for name, header in zip(names, headers, strict=True) if not header.undoes]
         size = max(map(len, titles), default=0)
         needed = max(size + 2 + min(longest, _LEAST_WHERE), *map(len, names))
-        is_cramped = _measure(columns) + needed > width
-        if is_cramped:
+        hidden = []
+        if _measure(columns) + needed > width:
+            hidden = [_APPLIED]
             del columns[_APPLIED]
         free = width - _measure(columns)
+        if longest and free < 2 * _LEAST_WHERE:
+            hidden.append("where")
+            wheres, longest = [""] * len(headers), 0
         # an undo is of what another run changed
         least = min(longest, _LEAST_WHERE) + 2 if longest else 0
         size = max(len("what"), min(size, free - least))
@@ -140,8 +144,8 @@ class RunList:
         heading = f"{'what':{size}}  where" if longest else "what"
         rows = ([name, *cells] for name, cells in {**columns, heading: cells}.items())
         lines = align(list(zip(*rows, strict=True)), width)
-        if is_cramped:
-            lines.append(describe_hidden([_APPLIED]))
+        if hidden:
+            lines.append(describe_hidden(hidden))
         elif any(CUT in cell for cell in cells):
             lines.append("(--long shows each run whole)")
         return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])

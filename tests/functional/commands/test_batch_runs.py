@@ -140,7 +140,7 @@ def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rac
         f"in aggregate rack1 ({rack.aggregate})"
     )
     shown, _ = run_on_terminal(openstack, *RUN, "list", columns=80)
-    assert shown.splitlines()[-1].endswith("  ratio set VCPU=3.0  rack1")
+    assert re.search(r"  ratio set VCPU=3.0 +rack1$", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -887,8 +887,7 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
         assert (status, max(map(len, lines)) <= 80) == (0, True)
         assert lines[0].startswith("id ")
         (line,) = [line for line in lines if line.startswith(f"{run['id']}  ")]
-        assert re.search(r"  (inventory )?set VCPU:(total|\.\.\.)=8 \.\.\.  ", line)
-        assert line.endswith("...") == (rack.aggregate not in line)
+        assert re.search(r"  set VCPU:total=8 \.\.\.(  |$)", line)
         assert ("cloud" in lines[0].split()) == bool(options)
 
 
