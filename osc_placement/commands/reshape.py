@@ -30,7 +30,7 @@ from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.lines import capitalize, list_names
 from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of, tell, write_lines
+from osc_placement.terminal.screen import say, screen_of, tell, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
 INVENTORY: Final = "inventory"
@@ -103,7 +103,7 @@ class Reshape(ConfirmedCommand, ChangesLister):
                 write_lines(stream, ["before:", *before, "", "after:", *after, ""])
             self.page.name_providers(job.plan.steps)
             if asks:
-                write_lines(self.app.stderr, self.page.propose(job.plan, SEE_CHANGES))
+                say(self.app.stderr, self.page.propose(job.plan, SEE_CHANGES))
                 number = sum(isinstance(change.subject, Consumer) for change in job.plan.steps)
                 allocations = f" and the allocations of {number} consumer{'s' if number > 1 else ''}"
                 self.confirm(f"Move the inventory{allocations if number else ''}?")

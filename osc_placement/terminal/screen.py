@@ -30,17 +30,19 @@ _CODES: Final[dict[Style, str]] = {
     "removed": "31",
     "refused": "1;31",
 }
-#: what may have a colour in a line of a plan or result: a cell, what is counted, a label, and totals
+#: what may have a colour in a line of a plan or result: a line of a difference, a cell, what is counted, a
+#: label, and totals
 _SUBJECT: Final = re.compile(
+    r"^ *[-+~] \S.*|"
     r"(?<=\| )[^|]*[^|\s]|(?<=^change: ).+|(?<=^result: ).+|(?<=\d  )\S.*|^\w+(?=: )"
     r"|[\d,]+ [a-z][a-z ]*(?=[,;]|$)"
 )
 #: by style, what it begins with or is
 _FORMS: Final[dict[Style, re.Pattern[str]]] = {
-    "added": re.compile(r"\+|(.* )?(applied|created)$"),
-    "removed": re.compile(r"-\S|(.* )?deleted$"),
+    "added": re.compile(r" *\+|(.* )?(applied|created)$"),
+    "removed": re.compile(r" *- ?\S|(.* )?deleted$"),
     "refused": re.compile(r"(.* )?(failed|refused)$|(Failed|Refused)$"),
-    "changed": re.compile(r".* from .* to |other |Warning$|(.* )?in part$"),
+    "changed": re.compile(r" *~ |.* from .* to |other |Warning$|(.* )?in part$"),
 }
 
 

@@ -43,6 +43,9 @@ def test_a_message_is_printed_in_one_write(monkeypatch):
     ("line", "coloured"),
     [
         ("| host | +CUSTOM_GOLD | applied |", "| host | {32}+CUSTOM_GOLD{0} | {32}applied{0} |"),
+        ("    + VCPU:total=8", "{32}    + VCPU:total=8{0}"),
+        ("- trait CUSTOM_GOLD", "{31}- trait CUSTOM_GOLD{0}"),
+        ("~ resource provider host", "{33}~ resource provider host{0}"),
         ("       50  -CUSTOM_GOLD", "       50  {31}-CUSTOM_GOLD{0}"),
         ("        2  VCPU:reserved from 0 to 2", "        2  {33}VCPU:reserved from 0 to 2{0}"),
         ("        1  resource provider created", "        1  {32}resource provider created{0}"),
