@@ -89,6 +89,10 @@ class AmountsGiven(UsageError):
 class ResourcesColumn(FormattableColumn[Mapping[str, Mapping[str, int]]]):
     """Amounts by the name of their provider; people get a line for each provider."""
 
+    def __str__(self) -> str:
+        """Return what is for people in one line."""
+        return self.human_readable().replace("\n", "; ")
+
     def human_readable(self) -> str:
         """Return ``compute-1: MEMORY_MB=8192,VCPU=4`` for each provider."""
         return "\n".join(
@@ -273,8 +277,6 @@ class ShowHeadroom(FittedLister):
         chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
         if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
             rows = rows.compact()
-        if parsed_args.by == "placement":
-            return rows.columns, [(*others, ResourcesColumn(held)) for *others, held in rows.values]
         if parsed_args.formatter == TABLE:
             self.totals = rows.values[len(rows.values) - rows.totals :]
         return rows.columns, rows.values[: len(rows.values) - rows.totals]
@@ -333,7 +335,8 @@ def _make_rows(by: str, cloud: CloudView, judged: Sequence[Judged], consumers: I
         by_uuid = {consumer.uuid: consumer for consumer in consumers}
         return Rows("Consumers without a place", CONSUMER_COLUMNS, consumer_rows(judged, by_uuid))
     if by == "placement":
-        return Rows("New places", PLACEMENT_COLUMNS, placement_rows(cloud, judged))
+        placed = [(*others, ResourcesColumn(held)) for *others, held in placement_rows(cloud, judged)]
+        return Rows("New places", PLACEMENT_COLUMNS, placed)
     rows = domain_rows(judged)
     if len(rows) < 2:
         return Rows("Headroom", DOMAIN_COLUMNS, rows)

@@ -202,6 +202,17 @@ def test_html_page_has_the_rows(openstack, cloud, tmp_path):
     assert all(rack in text for rack in RACKS)
 
 
+def test_html_page_names_new_places_as_a_table_does(openstack, cloud, tmp_path):
+    """A provider and its amounts, and no document of Python or JSON."""
+    page = tmp_path / "headroom.html"
+    result = openstack.run(*HEADROOM, "--each-host", "--by", "placement", "--html", page, "-f", "json")
+    (name, amounts), *_ = result.json[0]["resources"].items()
+    text = page.read_text()
+    assert f"{name}: " in text
+    assert all(f"{resource_class}=" in text for resource_class in amounts)
+    assert "{'" not in text
+
+
 def test_output_fits_a_terminal(openstack, cloud):
     """80 columns, and no more lines than the terminal has; the totals are there in any case."""
     shown, _ = WholeTerminal(openstack, *HEADROOM, "--each-host", columns=80, rows=12).finish()
