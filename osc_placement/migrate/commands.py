@@ -945,7 +945,7 @@ class RatiosCommand(MigrateCommand):
             help="The ratio to use where the aggregates of a host disagree",
         )
         what.add_argument(
-            "--allow-overcommitted",
+            "--force",
             action="store_true",
             help="Set ratios even if they leave less than is allocated",
         )
@@ -954,9 +954,7 @@ class RatiosCommand(MigrateCommand):
         add_concurrency_option(execution)
 
     def perform(self, options: argparse.Namespace) -> int:
-        migration = CarryRatios(
-            frozenset(options.host), options.conflict, options.shard, options.allow_overcommitted
-        )
+        migration = CarryRatios(frozenset(options.host), options.conflict, options.shard, options.force)
         context, assessment = self.assess(migration)
         return _status(assessment, self.run_or_show(context, assessment))
 

@@ -5,7 +5,7 @@ Finds hosts in aggregates with ``cpu_allocation_ratio``, ``ram_allocation_ratio`
 ``disk_allocation_ratio``, which the scheduler's filters read until Ocata. Sets the ratio of the inventory; of
 two aggregates that disagree the lower or higher counts if ``conflict`` says so, and neither otherwise. Never
 touches anything else of an inventory, nor a class that the provider has no inventory of; nor leaves less than
-is allocated, unless ``allow_overcommitted``, nor nothing at all.
+is allocated, unless ``force``, nor nothing at all.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CarryRatios:
     hosts: frozenset[str] = frozenset()
     conflict: Literal["min", "max"] | None = None
     shard: Shard = WHOLE
-    allow_overcommitted: bool = False
+    force: bool = False
     name: str = NAME
 
     def assess(self, context: Context) -> Assessment:
@@ -98,7 +98,7 @@ class CarryRatios:
                 steps.append(replace(step, reason=reason) if told else step)
                 edits[step.uuid] = edit
         title = Recorded("ratios of host aggregates", ("inventories",))
-        policy = Policy("exceed" if self.allow_overcommitted else "keep")
+        policy = Policy("exceed" if self.force else "keep")
         return Assessment(Plan(title, tuple(steps), edits=edits, policy=policy), tuple(problems))
 
     def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Problem | None:
@@ -109,9 +109,9 @@ class CarryRatios:
             if each != before[name] and each.capacity < 1 <= each.total - each.reserved:
                 text = f"with the ratio {each.allocation_ratio:g} of its aggregates it would have no {name}"
                 return Problem(Reason.BAD_RATIO, subject, f"{text} at all")
-        excesses = () if self.allow_overcommitted else find_excesses(step, usages)
+        excesses = () if self.force else find_excesses(step, usages)
         told = "; ".join(map(str, excesses))
-        text = f"{told}; placement-migrate carry-ratios --allow-overcommitted sets it all the same"
+        text = f"{told}; placement-migrate carry-ratios --force sets it all the same"
         return Problem(Reason.OVER_CAPACITY, subject, text) if excesses else None
 
     def _agree(

@@ -118,10 +118,10 @@ def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, mi
     (finding,) = document["findings"]
     assert (finding["subject"], finding["reason"], status) == ("host h1", "over capacity", 3)
     assert "VCPU would be over capacity by 28: 60 allocated, the capacity would be 32" in finding["text"]
-    assert "--allow-overcommitted" in finding["text"]
+    assert "--force" in finding["text"]
     ratios = ratios_of(client)
     assert (ratios["h1"]["VCPU"], ratios["h1"]["MEMORY_MB"], ratios["h2"]["VCPU"]) == (4.0, 1.0, 2.0)
-    document, status = migrate_json("carry-ratios", "--allow-overcommitted")
+    document, status = migrate_json("carry-ratios", "--force")
     assert ([row["reason"] for row in document["rows"]], status) == (
         ["VCPU would be over capacity by 28: 60 allocated, the capacity would be 32"],
         0,
@@ -144,7 +144,7 @@ def test_ratio_is_checked_against_concurrent_allocations(cloud, client, add_host
     assert ratios_of(client)["h1"]["VCPU"] == 4.0
 
 
-@pytest.mark.parametrize("options", [(), ("--allow-overcommitted",)])
+@pytest.mark.parametrize("options", [(), ("--force",)])
 def test_ratio_without_capacity_is_refused(cloud, client, add_host, migrate_json, options):
     """Nobody means a host without any capacity."""
     add_host("h1")
