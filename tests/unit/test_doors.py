@@ -12,9 +12,9 @@ from osc_placement.batch import _MODULES as HOMES
 from tests.unit.test_layers import MODULES, PACKAGE, find_module, is_in
 
 #: by part of the package, at most so many names of other modules for each 1,000 lines of it
-NAMES_PER_1000_LINES = {"": 25, "batch": 27, "commands": 52, "migrate": 33}
+NAMES_PER_1000_LINES = {"": 25, "batch": 27, "commands": 53, "migrate": 33}
 #: of other modules, that one module takes
-MOST_NAMES_OF_ONE_MODULE = 105
+MOST_NAMES_OF_ONE_MODULE = 112
 #: of the batch engine: its lines, and the names of its door, all of which others use
 LINES_OF_BATCH = 8_871
 NAMES_OF_BATCH = 88

@@ -12,8 +12,6 @@ from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal.file import WrongServer
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Change, Consumer, Plan, make_plan
 from osc_placement.batch.repeat import Recorded
-from osc_placement.migrate import runner
-from osc_placement.migrate.runner import Execution
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import Cloud, make, read_with, resume
 
@@ -109,12 +107,11 @@ def test_a_journal_is_locked_while_a_resume_is_planned_and_shown(cloud, job, tmp
 def test_a_resume_with_nothing_to_do_writes_nothing(cloud, job, tmp_path):
     """The run ended when its last change was made."""
     run_id = stop_before_the_first_write(cloud, job, tmp_path)
-    runner.resume(cloud, run_id, Execution(directory=tmp_path))
+    resume(cloud, run_id, tmp_path)
     path = tmp_path / f"{run_id}.jsonl"
     content = path.read_bytes()
     with service.Runs(tmp_path).resume(cloud, run_id, read_with(cloud)) as again:
         assert not again.is_needed
-    runner.resume(cloud, run_id, Execution(directory=tmp_path))
     assert path.read_bytes() == content
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from osc_placement.batch import execute, journal
+from osc_placement.batch import execute, journal, service
 from osc_placement.batch.guards.advice import advise
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
@@ -13,7 +13,6 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Policy, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import ServerError
-from osc_placement.migrate import runner
 from tests.unit.batch import journals
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import Cloud, read_with, record
@@ -185,17 +184,18 @@ def test_an_undo_of_an_undo_that_did_not_reach_a_provider_leaves_it(tmp_path):
 
 
 def test_an_undo_of_a_migration_goes_on_with_what_could_not_be_read(tmp_path):
-    """placement-migrate keeps it as the other commands do, and its resume goes on with it."""
+    """It is pending in the journal, and a resume goes on with it."""
     made = journals.make("migration", tmp_path)
-    cloud, execution = made.cloud, runner.Execution(concurrency=1, directory=tmp_path)
+    cloud = made.cloud
     cloud.failing["c0"] = AWAY
-    undone = runner.undo(cloud, made.id, execution)
-    assert undone.report.exit_status == EXIT_PARTIAL
-    assert journal.Journals(tmp_path).read(undone.id).state == "unfinished"
+    job = service.Runs(tmp_path).undo(cloud, made.id, read_with(cloud))
+    undoing = service.Runs(tmp_path).start(cloud, job)
+    assert service.carry_out(cloud, job, undoing).exit_status == EXIT_PARTIAL
+    assert journal.Journals(tmp_path).read(undoing.id).state == "unfinished"
     cloud.failing.clear()
-    assert runner.resume(cloud, undone.id, execution).report.exit_status == EXIT_DONE
+    assert journals.resume(cloud, undoing.id, tmp_path).exit_status == EXIT_DONE
     assert cloud.contents == made.before
-    assert journal.Journals(tmp_path).read(undone.id).state == "done"
+    assert journal.Journals(tmp_path).read(undoing.id).state == "done"
 
 
 def test_what_an_edit_of_which_only_the_words_are_known_did_not_reach_is_told(tmp_path):
