@@ -87,7 +87,7 @@ class ChangesLister(TextLister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--long",
+            "--full",
             action="store_true",
             help="Show a row for each change in a table on a terminal too, where many changes are otherwise "
             "counted; other formats, and files and pipes, always get all rows",
@@ -125,7 +125,7 @@ class ChangesLister(TextLister):
         if not self.is_table_on_terminal(parsed_args):
             return columns, make_cells()
         is_few = len(rows) <= FEW
-        if not (parsed_args.long or (is_few and (parsed_args.columns or parsed_args.sort_columns))):
+        if not (parsed_args.full or (is_few and (parsed_args.columns or parsed_args.sort_columns))):
             self.text = self.page.describe(rows, is_plan=is_plan, more=more)
             return (), ()
         picked = [number for number, name in enumerate(columns) if name in parsed_args.columns]
@@ -281,7 +281,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister, RunsCommand):
         say(self.app.stderr, page.warn(plan.warnings))
         if is_confirmed:
             given = [f"--{name.replace('_', '-')} " for name in _AGAIN if getattr(parsed_args, name, False)]
-            more = f"({''.join(given)}--dry-run --long shows each change)"
+            more = f"({''.join(given)}--dry-run --full shows each change)"
             say(self.app.stderr, page.propose(plan, more))
             self.confirm(ask(plan))
 

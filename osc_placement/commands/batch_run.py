@@ -139,7 +139,7 @@ class ListRun(_JournalCommand, TextLister):
         )
         parser.add_argument("--limit", action=OtherName, name="--last")
         parser.add_argument(
-            "--long",
+            "--full",
             action="store_true",
             help="Show all that is known of each run on a terminal too, a line for each fact",
         )
@@ -158,7 +158,7 @@ class ListRun(_JournalCommand, TextLister):
             tell(self.app.stderr, " ".join(describe_no_runs(server)))
         if is_on_terminal and not (parsed_args.columns or parsed_args.sort_columns):
             width = screen_of(self.app.stdout).width or sys.maxsize
-            if parsed_args.long:
+            if parsed_args.full:
                 self.text = found.describe(width)
             else:
                 self.text = found.draw(width, with_clouds=parsed_args.all_clouds)

@@ -123,7 +123,7 @@ class ShowCapacity(ReportCommand):
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
-        chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
+        chosen = parsed_args.full or parsed_args.columns or parsed_args.sort_columns
         if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
             rows = rows.compact()
         number = len(rows.values) - rows.totals

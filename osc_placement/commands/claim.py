@@ -141,7 +141,7 @@ class ClaimAllocationCandidate(CandidateQuery, FittedLister):
         rows = list(rows_of(claim, parsed_args, names))
         # without alternates, all rows are about the same candidate
         self.droppable = ("group", "uuid", *(() if parsed_args.alternates else ("candidate",)), _USAGE)
-        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not parsed_args.long:
+        if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not parsed_args.full:
             rows = [
                 (LinesColumn(title.replace("be ", "be\n")), *between, _split(amounts), _split(usage))
                 for title, *between, amounts, usage in rows

@@ -29,7 +29,7 @@ _NO_LIMIT: Final = 1_000_000
 class FittedLister(base.Lister):
     """The base of commands whose table leaves out columns to fit the terminal.
 
-    A table that is too wide all the same has cells of several lines, or, with --long or where a name would be
+    A table that is too wide all the same has cells of several lines, or, with --full or where a name would be
     broken, is printed as a line for each cell.
     """
 
@@ -41,7 +41,7 @@ class FittedLister(base.Lister):
     last_line: str = ""
     #: rows about all others, which are printed after them in any order
     totals: Sequence[tuple[Any, ...]] = ()
-    #: whether a table on a terminal has no more lines than that, unless --long is given
+    #: whether a table on a terminal has no more lines than that, unless --full is given
     fits_height: ClassVar[bool] = False
     #: the lines that may be printed; None for any number
     height: int | None = None
@@ -49,7 +49,7 @@ class FittedLister(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--long",
+            "--full",
             action="store_true",
             help="Show the whole table, of which a terminal otherwise gets as much as fits",
         )
@@ -57,9 +57,9 @@ class FittedLister(base.Lister):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         height, hint = self.height, ""
-        is_cut = self.fits_height and parsed_args.formatter == TABLE and not parsed_args.long
+        is_cut = self.fits_height and parsed_args.formatter == TABLE and not parsed_args.full
         if is_cut and height is None and is_terminal(self.app.stdout):
-            height, hint = shutil.get_terminal_size().lines - 1, " (--long shows them)"
+            height, hint = shutil.get_terminal_size().lines - 1, " (--full shows them)"
         totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
         self.formatter = cast(
             Any,
@@ -127,7 +127,7 @@ class _FittedFormatter:
     ) -> str:
         """Return the text of a table, fitted to a terminal, with a note on the columns that are left out."""
         note = ""
-        if width and not (parsed_args.long or parsed_args.columns or parsed_args.fit_width):
+        if width and not (parsed_args.full or parsed_args.columns or parsed_args.fit_width):
             chosen = choose_columns(names, rows, width, self._droppable, self._breakable)
             filled = find_filled(names, rows)
             if left_out := [name for name in names if name in filled and name not in chosen]:
@@ -137,7 +137,7 @@ class _FittedFormatter:
         drawn: Sequence[Sequence[Any]] | None = rows
         if width and rows and not parsed_args.fit_width:
             if measure_table(names, rows) > width:
-                drawn = None if parsed_args.long else break_cells(names, rows, width)
+                drawn = None if parsed_args.full else break_cells(names, rows, width)
             if drawn is None:
                 return _join(list_records(names, rows, width)) + note
             # cliff would break cells within names

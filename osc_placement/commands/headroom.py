@@ -274,7 +274,7 @@ class ShowHeadroom(FittedLister):
             tell(self.app.stderr, f"{EVERY_PLACE} (--by placement shows where)")
         self.droppable = _DROPPABLE[parsed_args.by]
         self.breakable = ("missing", "reason", "resources", "closest")
-        chosen = parsed_args.long or parsed_args.columns or parsed_args.sort_columns
+        chosen = parsed_args.full or parsed_args.columns or parsed_args.sort_columns
         if parsed_args.formatter == TABLE and is_terminal(self.app.stdout) and not chosen:
             rows = rows.compact()
         if parsed_args.formatter == TABLE:

@@ -149,7 +149,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             help="Write nothing; show what would be created, changed, deleted and refused",
         )
         parser.add_argument(
-            "--long",
+            "--full",
             action="store_true",
             help="With --dry-run, describe each change on a terminal too, where equal changes of many "
             "resource providers or consumers are otherwise described once",
@@ -253,7 +253,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
             others = replace(plan, leftover=Leftover())
             self._tell(
-                describe_briefly(others, _LINES_TO_CONFIRM, "(--dry-run --long shows each of them)"),
+                describe_briefly(others, _LINES_TO_CONFIRM, "(--dry-run --full shows each of them)"),
                 "more lines (equal changes once); --dry-run | less shows each",
                 most=_LINES_TO_CONFIRM,
             )
@@ -271,7 +271,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     def _describe(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> list[str]:
         """Return a line for each change, each refusal and the number of refusals; on a terminal, not all."""
         width = screen_of(self.app.stdout).width if self.app.stdout is not None else None
-        most = None if width is None or parsed_args.long else _LINES_TO_SHOW
+        most = None if width is None or parsed_args.full else _LINES_TO_SHOW
         refusals = [f"! {text}" for text in describe_refusals(run, is_grouped=most is not None)]
         lines = describe_briefly(plan, most, SEE_ALL)
         if most is not None and width is not None:

@@ -135,7 +135,7 @@ class MigrateCommand(Tool, base.ShowOne):
         what = parser.add_argument_group("what to compare and change")
         self.add_options(what, parser.add_argument_group("execution"))
         parser.add_argument(
-            "--long",
+            "--full",
             action="store_true",
             help="Show each change and each problem on a terminal too, where many are otherwise counted; "
             "other formats, and files and pipes, always get all of them",
@@ -225,7 +225,7 @@ class MigrateCommand(Tool, base.ShowOne):
     ) -> Sheet:
         """Return where text is printed, by default on standard output; names are by UUID."""
         width = screen_of(stream or self.app.stdout).width
-        return Sheet.open(width, names, kept, is_long=self.options.long)
+        return Sheet.open(width, names, kept, is_full=self.options.full)
 
     def run_or_show(self, context: Context, assessment: Assessment) -> Run | None:
         """Carry the plan out and print the result; with ``--dry-run`` print the plan and return None."""

@@ -2,7 +2,7 @@
 """Plans, results, problems and errors as text and as JSON: output that commands print. Pure.
 
 On a terminal, changes and problems are counted and grouped, so that the text fits a screen. Pipes and JSON
-get all of them, and so does a terminal with ``--long``.
+get all of them, and so does a terminal with ``--full``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LEFT_ALONE: Final = "Left alone: "
 #: begins a line about a port
 WILL_BE_WRITTEN: Final = "Will be written: "
 #: what shows all problems after a run
-_SEE_PLAN: Final = "(--dry-run --long shows each of them)"
+_SEE_PLAN: Final = "(--dry-run --full shows each of them)"
 #: lines of a terminal for the flavors that have the same reason
 _MOST_OF_REASON: Final = 6
 #: runs whose commands a terminal gets
@@ -71,10 +71,10 @@ class Sheet(Page):
         names: Mapping[str, str] | None = None,
         kept: int = 0,
         *,
-        is_long: bool = False,
+        is_full: bool = False,
     ) -> Sheet:
         """Return a sheet that leaves ``kept`` lines of a screen, or has no limit; names are by UUID."""
-        return cls(None if is_long else screen, names or {}, SCREEN - kept, screen=screen)
+        return cls(None if is_full else screen, names or {}, SCREEN - kept, screen=screen)
 
     def list_rows(
         self, rows: Sequence[Row], make_full: Callable[[], str], *, is_plan: bool = False, more: str = ""

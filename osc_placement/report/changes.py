@@ -61,8 +61,8 @@ _COLUMNS: Final = ("name", "change", "result")
 #: those of a table of all rows on a terminal
 SHORT_COLUMNS: Final = (*_COLUMNS, "reason")
 #: the option that shows all rows or problems
-SEE_ALL: Final = "(--long shows each of them)"
-SEE_CHANGES: Final = "(--long shows each change)"
+SEE_ALL: Final = "(--full shows each of them)"
+SEE_CHANGES: Final = "(--full shows each change)"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBER: Final = re.compile(r"[\d,.]+")
 #: a word with letters and digits, as names of hosts are; no amount such as VCPU=2

@@ -147,7 +147,7 @@ class RunList:
         if hidden:
             lines.append(describe_hidden(hidden))
         elif any(CUT in cell for cell in cells):
-            lines.append("(--long shows each run whole)")
+            lines.append("(--full shows each run whole)")
         return lines + ([f"All of them are for {printable(clouds.pop())}"] if len(clouds) == 1 else [])
 
     def describe(self, width: int) -> list[str]:

@@ -139,7 +139,7 @@ def fit_commands(lines: Sequence[str], width: int) -> list[str]:
 
 def describe_hidden(columns: Sequence[str]) -> str:
     """Return the line below a table that names the columns left out, and the option that shows them."""
-    return f"Columns not shown: {', '.join(columns)} (--long shows {'it' if len(columns) == 1 else 'them'})"
+    return f"Columns not shown: {', '.join(columns)} (--full shows {'it' if len(columns) == 1 else 'them'})"
 
 
 def count_lines(texts: Sequence[str], width: int) -> int:

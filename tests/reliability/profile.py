@@ -5,7 +5,7 @@ import hypothesis
 
 from tests.reliability import scale
 
-EXAMPLES = 2000 if scale.is_long() else 60
+EXAMPLES = 2000 if scale.is_full() else 60
 #: milliseconds; generous, because what would be wrong grows without bound
 DEADLINE = 5000
 
@@ -13,7 +13,7 @@ hypothesis.settings.register_profile(
     "reliability",
     max_examples=EXAMPLES,
     deadline=DEADLINE,
-    derandomize=not scale.is_long(),
+    derandomize=not scale.is_full(),
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 PROFILE = hypothesis.settings.get_profile("reliability")

@@ -9,7 +9,7 @@ MINUTES = "OSC_PLACEMENT_RELIABILITY_MINUTES"
 DATABASES = "OSC_PLACEMENT_RELIABILITY_DATABASES"
 
 
-def is_long():
+def is_full():
     """Whether somebody asked for more than the short form."""
     return bool(os.environ.get(ROUNDS) or os.environ.get(MINUTES))
 

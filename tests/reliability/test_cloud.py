@@ -67,7 +67,7 @@ def test_processes_are_found_by_their_mark_and_ended(place):
 
 
 @pytest.mark.skipif(
-    not (scale.is_long() or (plane.is_installed() and "CI" not in os.environ)),
+    not (scale.is_full() or (plane.is_installed() and "CI" not in os.environ)),
     reason="only where tools/cloud was up before, or in the long form, tools/reliability cloud --rounds 1",
 )
 @pytest.mark.filterwarnings(

@@ -149,7 +149,7 @@ def cut_and_mend(cluster, number):
 FAULTS = [kill_and_join, cut_and_mend, stop_and_join]
 
 
-@pytest.mark.parametrize("fault", FAULTS if scale.is_long() else FAULTS[:2])
+@pytest.mark.parametrize("fault", FAULTS if scale.is_full() else FAULTS[:2])
 def test_node_restart_loses_no_acknowledged_write(cluster, urls, client, fault):
     """Errors are 503 or 409, and end when the cluster is whole; what was acknowledged is on every node."""
     for _ in scale.rounds(1):

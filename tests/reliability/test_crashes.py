@@ -84,7 +84,7 @@ def report(record_property, request, capsys):
     def report_(kills, ledger):
         record_property("kills", kills)
         tally = dict(sorted(Counter(answer.status for answer in ledger.answers).items()))
-        if scale.is_long():
+        if scale.is_full():
             with capsys.disabled():
                 print(
                     f"\n{request.node.name}: {kills} kills, {ledger.acknowledged} acknowledged writes, "

@@ -251,6 +251,6 @@ def test_a_damaged_journal_is_refused_or_harmless(made, kind, tmp_path, capsys):
 
 def report(capsys, what, counts):
     """Print how often what came of it, where somebody asked for more than the short form."""
-    if scale.is_long():
+    if scale.is_full():
         with capsys.disabled():
             print(f"\n{what}: {', '.join(f'{number} {name}' for name, number in sorted(counts.items()))}")

@@ -18,7 +18,7 @@ def run(arrangement, backend, capsys, *, seconds):
     options = ["--arrangement", arrangement, "--backend", backend, "--seconds", str(seconds)]
     status = linearizability.main(options)
     printed = capsys.readouterr().out
-    if scale.is_long():
+    if scale.is_full():
         with capsys.disabled():
             print(f"\n{printed}")
     return status, printed
@@ -34,7 +34,7 @@ def test_two_servers_are_linearizable(backend, capsys):
 @pytest.mark.usefixtures("database_url")
 def test_servers_are_linearizable_beside_openstack_placement(backend, capsys):
     """It writes too; what our servers answer, and grant, is judged."""
-    if backend != "mariadb" and not scale.is_long():
+    if backend != "mariadb" and not scale.is_full():
         pytest.skip("the short form is for MariaDB")
     databases.require_reference()
     status, printed = run("reference", backend, capsys, seconds=4)
@@ -43,7 +43,7 @@ def test_servers_are_linearizable_beside_openstack_placement(backend, capsys):
 
 def test_servers_are_linearizable_on_two_cluster_nodes(capsys):
     """With reads that wait for what other nodes have committed."""
-    if not scale.is_long():
+    if not scale.is_full():
         pytest.skip("the short form needs no cluster: see test_cluster")
     if "mariadb" not in scale.databases(("mariadb",)):
         pytest.skip("another kind of database was asked for")

@@ -31,7 +31,7 @@ GROWTH = 48 << 20
 
 def seconds():
     """How long the clients go on."""
-    return 60 if scale.is_long() else SHORT_SECONDS
+    return 60 if scale.is_full() else SHORT_SECONDS
 
 
 def memory_of(server):

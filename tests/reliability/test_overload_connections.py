@@ -17,8 +17,8 @@ from tests.functional.server.test_metrics import fill
 from tests.reliability import hostile, scale
 from tests.reliability.clients import Claim, Client, make_provider
 
-NUMBERS = (200, 1000) if scale.is_long() else (60,)
-SECONDS = 20 if scale.is_long() else 2
+NUMBERS = (200, 1000) if scale.is_full() else (60,)
+SECONDS = 20 if scale.is_full() else 2
 #: providers, whose list is more than the system keeps of an answer for a client that does not read; with many
 #: more, what is measured is how long it takes to make the answers
 PROVIDERS = 1000
@@ -68,7 +68,7 @@ def serving_behind_nginx(directory, database):
 WAYS = {"serve": serving, "behind nginx": serving_behind_nginx}
 
 
-@pytest.fixture(scope="module", params=WAYS if scale.is_long() else ["serve"])
+@pytest.fixture(scope="module", params=WAYS if scale.is_full() else ["serve"])
 def url(request, tmp_path_factory):
     """The URL of a server with a list that is long."""
     directory = tmp_path_factory.mktemp("hostile")
@@ -122,11 +122,11 @@ def report(title, taken):
 def test_idle_connections_do_not_delay_other_clients(url, kind, number, capsys):
     """There are more of them than threads, and another client is answered as fast as without them."""
     parts = urllib.parse.urlsplit(url)
-    alone = be_in_a_hurry(url) if scale.is_long() else []
+    alone = be_in_a_hurry(url) if scale.is_full() else []
     with hostile.attacking(kind, number, parts.hostname, parts.port):
         time.sleep(SECONDS / 4)
         beside = be_in_a_hurry(url)
-    if scale.is_long():
+    if scale.is_full():
         with capsys.disabled():
             print(f"\n{report('alone', alone)}\n{report(f'{number} x {kind}', beside)}")
     assert max(beside) < PATIENCE

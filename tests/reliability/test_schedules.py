@@ -62,7 +62,7 @@ def test_server_of_the_database_restarts_in_a_schedule(backend):
     with make_place(backend, 1, own_server=True) as place:
         case = Case(place, ["claim"])
         steps = explore.run(case, explore.follow(())).choices
-        for at in range(1, len(steps)) if scale.is_long() else (3, len(steps) - 1):
+        for at in range(1, len(steps)) if scale.is_full() else (3, len(steps) - 1):
             again = explore.run(case, explore.follow((*steps[:at], Step(0, "r"))))
             assert again.problem == ""
             assert again.choices[at].fault == "r"
@@ -88,7 +88,7 @@ def test_mistake_in_the_server_is_found(backend, name):
     mutation = MUTATIONS[name]
     if backend not in mutation.backends:
         pytest.skip("on this database it is no mistake")
-    if backend != "mariadb" and not scale.is_long():
+    if backend != "mariadb" and not scale.is_full():
         pytest.skip("the short form searches on MariaDB only")
     number, wrong = mutation.search(backend)
     assert wrong is not None, f"not found by {number} schedules"
@@ -97,7 +97,7 @@ def test_mistake_in_the_server_is_found(backend, name):
 @pytest.mark.parametrize("name", [name for name, mutation in MUTATIONS.items() if mutation.faults])
 def test_mistake_that_needs_a_fault_is_not_found_without(backend, name):
     """Otherwise it would be no evidence that schedules with faults find anything."""
-    if backend != "mariadb" and not scale.is_long():
+    if backend != "mariadb" and not scale.is_full():
         pytest.skip("the short form searches on MariaDB only")
     if backend not in MUTATIONS[name].backends:
         pytest.skip("on this database it is no mistake")

@@ -64,17 +64,17 @@ def _quiet():
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "apply" not in name or scale.is_long()])
+@pytest.mark.parametrize("name", [name for name in CASES if "apply" not in name or scale.is_full()])
 def test_every_cut_journal_of_a_plain_run_is_resumed_and_undone_exactly(name):
     """At the end of each line and, of the last line, at each byte."""
     tally, random = explore.Tally(), Random(1)
     with trials.opened() as bench:
         history = bench.conduct(CASES[name])
         cuts = history.list_cuts()
-        if not scale.is_long():
+        if not scale.is_full():
             cuts = cuts[:: max(1, len(cuts) // 8)]
         torn = next(filter(None, map(history.tear_everywhere, reversed(history.list_cuts()))))
-        for cut in (*cuts, *(torn if scale.is_long() else torn[:: len(torn) // 4])):
+        for cut in (*cuts, *(torn if scale.is_full() else torn[:: len(torn) // 4])):
             explore.try_cut(bench, history, cut, random, tally)
     assert not tally.problems, str(tally.problems[0])
     assert tally["cut journals"] > 8
@@ -100,7 +100,7 @@ def test_runs_with_faults_are_resumed_and_undone_exactly(capsys):
 def test_two_clients_beside_each_other_are_exact(text):
     """With one preemption at each request, and in the long form with two."""
     with trials.opened() as bench:
-        results = turns.explore(Pair(bench, text), 2 if scale.is_long() else 1)
+        results = turns.explore(Pair(bench, text), 2 if scale.is_full() else 1)
         wrong = next((result for result in results if result.problem), None)
     assert wrong is None, f"--replay '{text}/{wrong.text}': {wrong.problem}"
 
@@ -113,7 +113,7 @@ def test_trial_that_went_wrong_once_is_exact(text):
     assert not wrong
 
 
-@pytest.mark.parametrize("name", MUTATIONS if scale.is_long() else QUICK)
+@pytest.mark.parametrize("name", MUTATIONS if scale.is_full() else QUICK)
 def test_mistake_in_the_client_is_found(name):
     """A client that records too early, or compares less than it must, leaves a cloud that is not exact."""
     number, problem = MUTATIONS[name].search()

@@ -13,7 +13,7 @@ from tests.reliability.schedules.mutations import MUTATIONS
 @pytest.fixture(scope="module")
 def place():
     """A cluster, whose nodes the operations use in turns."""
-    if not scale.is_long():
+    if not scale.is_full():
         pytest.skip("the short form needs no cluster: see test_cluster")
     if "mariadb" not in scale.databases(("mariadb",)):
         pytest.skip("another kind of database was asked for")

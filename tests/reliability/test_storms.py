@@ -59,7 +59,7 @@ def test_provider_is_sold_out_and_never_oversold(service, client, check):
 
 def test_contended_provider_grants_its_whole_capacity(service, client, check, capsys):
     """Clients claim one unit after the other until they are refused: none is left, or sold twice."""
-    total = 2400 if scale.is_long() else 240
+    total = 2400 if scale.is_full() else 240
     subject = make_provider(client, total)
 
     def claim_all(client):
@@ -76,7 +76,7 @@ def test_contended_provider_grants_its_whole_capacity(service, client, check, ca
     assert {status for _, status in results} == {REFUSED}
     assert sum(granted for granted, _ in results) == total == truth.used(service.database)[subject]
     check()
-    if scale.is_long():
+    if scale.is_full():
         with capsys.disabled():
             print(f"\n{service.database.partition(':')[0]}: {rate:.0f} claims/s on one provider")
 

@@ -333,7 +333,7 @@ def test_a_terminal_is_told_what_the_file_does_not_name(openstack, cloud, docume
     terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file)
     terminal.read_until("Create 30 resource providers? [y/N] ")
     shown = " ".join(terminal.shown.split())
-    assert "+ 30 resource providers, such as new-00 (--dry-run --long shows each of them)" in shown
+    assert "+ 30 resource providers, such as new-00 (--dry-run --full shows each of them)" in shown
     told = "Not in the file: 2 consumers with allocations of its resource providers, which stay"
     assert (told in shown) is (allocations == "named")
     terminal.answer("n")
@@ -342,9 +342,9 @@ def test_a_terminal_is_told_what_the_file_does_not_name(openstack, cloud, docume
     document["providers"] += [{"name": f"more-{number:02}"} for number in range(30)]
     file.write_text(yaml.safe_dump(document))
     shown, _ = run_on_terminal(openstack, *dry_run, columns=80)
-    assert "+ 60 resource providers, such as new-00 (--long shows each of them)" in " ".join(shown.split())
+    assert "+ 60 resource providers, such as new-00 (--full shows each of them)" in " ".join(shown.split())
     assert (told in " ".join(shown.split())) is (allocations == "named")
-    shown, _ = run_on_terminal(openstack, *dry_run, "--long", columns=80)
+    shown, _ = run_on_terminal(openstack, *dry_run, "--full", columns=80)
     assert shown.count("+ resource provider ") == 60
     assert "shows each" not in shown
 

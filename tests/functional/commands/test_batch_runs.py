@@ -454,14 +454,14 @@ def test_plan_that_is_planned_again_says_how_to_see_all_of_it(openstack, rack):
             rack.client.set_inventories(host, {"VCPU": {"total": 8, "allocation_ratio": 16.0}}, 0)
         openstack.run(*RATIO, "VCPU=4", "--name", f"{rack.aggregate[:8]}-more*", "--plan-out", path)
         shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="n\n")
-        assert "\n(--dry-run --long shows each change)\n" in shown
+        assert "\n(--dry-run --full shows each change)\n" in shown
         set_ratio(rack, others[0], 9.0)
         shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="y\nn\n")
-        assert "\n(--replan --dry-run --long shows each change)\n" in shown
+        assert "\n(--replan --dry-run --full shows each change)\n" in shown
         command = (*BATCH, "apply", path, "--force")
         shown, _ = run_on_terminal(openstack, *command, columns=80, answer="y\nn\n")
-        assert "\n(--replan --force --dry-run --long shows each change)\n" in shown
-        rows = openstack.run(*BATCH, "apply", path, "--replan", "--dry-run", "--long", "-f", "json").json
+        assert "\n(--replan --force --dry-run --full shows each change)\n" in shown
+        rows = openstack.run(*BATCH, "apply", path, "--replan", "--dry-run", "--full", "-f", "json").json
         assert len(rows) == 21
     finally:
         for host in others:
@@ -543,9 +543,9 @@ def test_control_characters_in_names_are_escaped_in_every_output(openstack, rack
     moved, agreed, _ = shown.split("[y/N]")
     *_, run = openstack.run(*RUN, "list", "-f", "json").json
     assert run["selection"] == f"named like {name}"
-    listed, _ = run_on_terminal(openstack, *RUN, "list", "--long", columns=200)
+    listed, _ = run_on_terminal(openstack, *RUN, "list", "--full", columns=200)
     told, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=200)
-    whole, _ = run_on_terminal(openstack, *RUN, "show", run["id"], "--long", columns=200)
+    whole, _ = run_on_terminal(openstack, *RUN, "show", run["id"], "--full", columns=200)
     for text in (moved, agreed, listed, told, whole):
         assert f"{rack.aggregate[:8]}\\x1b[2J" in text
         assert name not in text
@@ -897,7 +897,7 @@ def test_long_list_of_runs_has_a_line_for_each_fact(openstack, rack):
         openstack.run(*RATIO, f"VCPU={ratio}", *rack.select, "--yes")
     openstack.run(*RUN, "undo", "--last", "--yes")
     *_, undone, undo = openstack.run(*RUN, "list", "-f", "json").json
-    for options in (("--long",), ("--long", "--all-clouds")):
+    for options in (("--full",), ("--full", "--all-clouds")):
         shown, status = run_on_terminal(openstack, *RUN, "list", *options, "--last", "3", columns=80)
         lines = shown.splitlines()
         assert (status, max(map(len, lines)) <= 80) == (0, True)
@@ -1122,8 +1122,8 @@ def test_many_changes_are_counted_on_a_terminal_and_all_shown_if_asked_for(opens
     line = "       30  VCPU:allocation_ratio from 1.0 to 4.0\n"
     try:
         dry, _ = run_on_terminal(openstack, *command, "--dry-run", "--sort-column", "name", columns=80)
-        assert (line in dry, prefix in dry, "(--long shows each change)" in dry) == (True, False, True)
-        whole, _ = run_on_terminal(openstack, *command, "--dry-run", "--long", columns=80)
+        assert (line in dry, prefix in dry, "(--full shows each change)" in dry) == (True, False, True)
+        whole, _ = run_on_terminal(openstack, *command, "--dry-run", "--full", columns=80)
         assert (whole.count(f"| {prefix}"), max(map(len, whole.splitlines()[1:])) <= 80) == (30, True)
         assert openstack.run(*command, "--dry-run").out.count(f" {prefix}") == 30
         shown, status = run_on_terminal(openstack, *command, columns=80, answer="y\n")
@@ -1136,11 +1136,11 @@ def test_many_changes_are_counted_on_a_terminal_and_all_shown_if_asked_for(opens
         again, _ = run_on_terminal(openstack, *command, "--yes", columns=80)
         assert "       30  unchanged: has the ratio already\nNothing to do: ratio set VCPU=4.0: 0 " in again
         assert prefix not in again
-        # an undo that is refused everywhere has no run, so that --long shows what it would have shown
+        # an undo that is refused everywhere has no run, so that --full shows what it would have shown
         openstack.run(*RATIO, "VCPU=5", "--name", f"{prefix}*", "--yes")
         refused, status = run_on_terminal(openstack, *RUN, "undo", run, "--yes", columns=80)
-        assert (status, refused.count(prefix), "(--long shows each change)" in refused) == (3, 1, True)
-        refused, _ = run_on_terminal(openstack, *RUN, "undo", run, "--yes", "--long", columns=80)
+        assert (status, refused.count(prefix), "(--full shows each change)" in refused) == (3, 1, True)
+        refused, _ = run_on_terminal(openstack, *RUN, "undo", run, "--yes", "--full", columns=80)
         assert refused.count(f"| {prefix}") == 30
     finally:
         for host in made:
@@ -1173,7 +1173,7 @@ def test_warnings_are_shown_before_the_rows_that_are_to_be_confirmed(openstack, 
 def test_plan_on_a_terminal_has_colours(openstack, rack):
     """Those of warnings and changes in a table and in lines; NO_COLOR takes them away and nothing else."""
     command = (*RATIO, "VCPU=8", "MEMORY_MB=1.75", *rack.select, "--dry-run")
-    for options in ((), ("--long",)):
+    for options in ((), ("--full",)):
         coloured, _ = run_on_terminal(openstack, *command, *options, environment={"NO_COLOR": ""})
         plain, _ = run_on_terminal(openstack, *command, *options)
         assert re.sub(r"\x1b\[[\d;]+m", "", coloured) == plain

@@ -331,12 +331,12 @@ def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
     assert "group" not in cells
     assert "uuid" not in cells
     assert lines[-1].startswith("Columns not shown: ")
-    long, _ = run_on_terminal(openstack, *command, "--long", columns=160)
+    long, _ = run_on_terminal(openstack, *command, "--full", columns=160)
     assert "inventory used/capacity" in long
-    long, _ = run_on_terminal(openstack, *command, "--long", columns=80)
+    long, _ = run_on_terminal(openstack, *command, "--full", columns=80)
     lines = long.splitlines()
     assert max(map(len, lines)) <= 80
-    table = openstack.run(*command, "--long").out.splitlines()
+    table = openstack.run(*command, "--full").out.splitlines()
     assert table[0].startswith("+-")
     assert [line.partition(":")[0] for line in lines] == [
         name.strip() for name in table[1].strip("|").split("|")
@@ -371,7 +371,7 @@ def test_alternates_fit_a_terminal_with_a_line_for_each_class(openstack, client,
     ids=["plain", "names", "by-group"],
 )
 def test_list_of_candidates_fits_a_terminal(openstack, cloud, options, left_out):
-    """With the name of the provider, or its whole UUID; --long shows the other columns."""
+    """With the name of the provider, or its whole UUID; --full shows the other columns."""
     command = (*CANDIDATE, "list", "--resource", "VCPU=1", *cloud.select, *options)
     shown, status = run_on_terminal(openstack, *command, columns=80)
     lines = shown.splitlines()
@@ -379,6 +379,6 @@ def test_list_of_candidates_fits_a_terminal(openstack, cloud, options, left_out)
     named = {each for host in cloud.hosts.items() for each in host}
     assert named & {cell.strip() for line in lines for cell in line.split("|")}
     them = "them" if "," in left_out else "it"
-    assert " ".join(lines[-2:]).endswith(f"Columns not shown: {left_out} (--long shows {them})")
-    long, _ = run_on_terminal(openstack, *command, "--long", columns=200)
+    assert " ".join(lines[-2:]).endswith(f"Columns not shown: {left_out} (--full shows {them})")
+    long, _ = run_on_terminal(openstack, *command, "--full", columns=200)
     assert "inventory used/capacity" in long

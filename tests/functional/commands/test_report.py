@@ -379,19 +379,19 @@ def test_rows_fit_a_terminal_of_80_columns_and_are_one_line_each(openstack, clou
         if any(row[head] not in ("", None, next(iter(row.values()))) for row in found)
     }
     if left_out:
-        (told,) = re.findall(r"Columns not shown: (.*) \(--long shows (?:it|them)\)$", shown.strip())
+        (told,) = re.findall(r"Columns not shown: (.*) \(--full shows (?:it|them)\)$", shown.strip())
         assert set(told.split(", ")) == left_out
 
 
 def test_projects_are_named_on_the_narrowest_terminal(openstack, cloud):
     """A row that does not say what it is about is of no use."""
     shown, _ = run_on_terminal(openstack, *TOP, "--by", "project", columns=30)
-    assert "Columns not shown: resources (--long shows it)" in " ".join(shown.split())
+    assert "Columns not shown: resources (--full shows it)" in " ".join(shown.split())
     assert shown.startswith("project: ")
 
 
 def test_table_has_no_more_lines_than_the_terminal(openstack, cloud):
-    """The first rows in the order asked for stay on the screen; --long and a pipe have all rows."""
+    """The first rows in the order asked for stay on the screen; --full and a pipe have all rows."""
     command = (*CAPACITY, "--sort-column", "percent", "--sort-descending")
     number = len(report(openstack, *command).json)
     terminal = WholeTerminal(openstack, *command, columns=120, rows=10)
@@ -402,8 +402,8 @@ def test_table_has_no_more_lines_than_the_terminal(openstack, cloud):
     assert first in lines[3]
     # beside the heading and the totals
     rest = number - sum(line.startswith("| ") for line in lines) + 1 + shown.count("(all)")
-    assert f"... and {rest} more rows (--long shows them)" in shown
-    shown, _ = WholeTerminal(openstack, *command, "--long", columns=120, rows=10).finish()
+    assert f"... and {rest} more rows (--full shows them)" in shown
+    shown, _ = WholeTerminal(openstack, *command, "--full", columns=120, rows=10).finish()
     assert sum(line.startswith("| ") for line in shown.splitlines()) == number + 1 + shown.count("(all)")
 
 
@@ -411,7 +411,7 @@ def test_long_shows_all_columns_on_any_terminal(openstack, cloud):
     """As does the choice of columns."""
     narrow, _ = run_on_terminal(openstack, *TOP, columns=80)
     assert "user" not in narrow.splitlines()[1]
-    for options in (("--long",), ("-c", "user", "-c", "consumer", "-c", "project", "-c", "resources")):
+    for options in (("--full",), ("-c", "user", "-c", "consumer", "-c", "project", "-c", "resources")):
         shown, status = run_on_terminal(openstack, *TOP, *options, columns=80)
         assert (status, "Columns not shown" in shown) == (0, False)
         for row in openstack.run(*TOP, "-f", "json").json:

@@ -439,7 +439,7 @@ WIDE = {
 
 @pytest.mark.parametrize(("command", "left_out", "kept"), WIDE.values(), ids=WIDE)
 def test_tables_leave_out_columns_that_do_not_fit_80(openstack, host, consumer, command, left_out, kept):
-    """A line names them, and ``--long`` shows them; a pipe gets all columns, as it always did."""
+    """A line names them, and ``--full`` shows them; a pipe gets all columns, as it always did."""
     command = [part.format(host=host[0], consumer=consumer) for part in command]
     shown, status = run_on_terminal(openstack, *command, columns=80)
     lines = shown.splitlines()
@@ -448,7 +448,7 @@ def test_tables_leave_out_columns_that_do_not_fit_80(openstack, host, consumer, 
     for name in left_out:
         assert f" {name} " not in header
         assert name in shown[shown.index("Columns not shown: ") :]
-    shown, _ = run_on_terminal(openstack, *command, "--long", columns=80)
+    shown, _ = run_on_terminal(openstack, *command, "--full", columns=80)
     assert "Columns not shown" not in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert all(name in shown for name in (*left_out, kept))

@@ -135,8 +135,8 @@ def test_plan_and_run_fit_a_screen(hosts, program, migrate_json, name):
     text = "\n".join(lines)
     if document["rows"]:
         assert f"{len(document['rows'])} to change" in text
-        assert "(--long shows each of them)" in lines
-    whole, _ = show(program, name, "--dry-run", "--long")
+        assert "(--full shows each of them)" in lines
+    whole, _ = show(program, name, "--dry-run", "--full")
     assert len(whole) > len(document["rows"])
     delete = ("--delete", "--max-removals", str(HOSTS)) if name == "audit" else ()
     lines, _ = show(program, name, *delete)
@@ -214,7 +214,7 @@ def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
 
 def test_undo_warns_once(hosts, client, program, migrate_json):
     """What was said before the confirmation is not said of the result again."""
-    for ratio, options in ((3.0, []), (5.0, ["--long"])):
+    for ratio, options in ((3.0, []), (5.0, ["--full"])):
         document = migrate_json("carry-ratios")[0]
         for row in document["rows"][:2]:
             inventory = client.show_inventory(row["uuid"], "VCPU")
@@ -258,7 +258,7 @@ def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):
     cloud.update("cell1", "UPDATE instances SET node = :name", name=name)
     lines, status = show(program, "decommission", name)
     assert (len(lines) <= MOST_LINES, status) == (True, 3), "\n".join(lines)
-    whole, _ = show(program, "decommission", name, "--long")
+    whole, _ = show(program, "decommission", name, "--full")
     assert len(whole) > HOSTS
     cloud.update("cell1", "UPDATE instances SET node = host")
 

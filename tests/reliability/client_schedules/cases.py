@@ -180,7 +180,7 @@ class Case:
     prepare: Callable | None = None
 
     @property
-    def is_long(self):
+    def is_full(self):
         """Return whether a run has twenty to sixty requests, where others have up to ten."""
         return "apply" in self.name or "replaced" in self.name
 

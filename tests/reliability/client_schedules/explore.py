@@ -123,7 +123,7 @@ def explore(bench, case, tally, random, most):
     plain = bench.conduct(case)
     try_crashes(bench, plain, random, tally, most)
     for fault in list_faults(case, plain.requests, random):
-        crashes = min(most, 2) if case.is_long else most
+        crashes = min(most, 2) if case.is_full else most
         try_crashes(bench, bench.conduct(case, (fault,)), random, tally, crashes)
 
 
@@ -134,7 +134,7 @@ def explore_at_random(bench, cases, tally, random, most):
     """
     requests = {}
     for case in itertools.chain.from_iterable(itertools.repeat(tuple(cases))):
-        if case.is_long and len(cases) > 1 and random.random() < 0.9:
+        if case.is_full and len(cases) > 1 and random.random() < 0.9:
             continue
         if case.name not in requests:
             requests[case.name] = bench.conduct(case).requests

@@ -77,7 +77,7 @@ def test_aggregate_uuids_are_read_as_written(replay):
     requests = [*make_providers()]
     generation = 1
     spellings = (([HEX], [DASHED]), ([HEX, DASHED], [HEX]), ([], []), ([], [HEX.upper()]), ([HEX], []))
-    for minor in (1, 18, 19, 24, 32, 39) if scale.is_long() else (1, 18, 19, 39):
+    for minor in (1, 18, 19, 24, 32, 39) if scale.is_full() else (1, 18, 19, 39):
         for of_one, of_two in spellings:
             requests += set_aggregates(ONE, of_one, minor, generation)
             # not capitals after small letters, which MariaDB takes for the same (see differences.rst)

@@ -56,9 +56,9 @@ def make_assessment(changes, problems=()):
     return Assessment(plan, problems, names={RACK: "rack1", HOST: "compute1"})
 
 
-def open_page(assessment, width, *, is_long=False):
+def open_page(assessment, width, *, is_full=False):
     """The page of a terminal, or of a pipe, with space for what follows."""
-    return Sheet.open(width, assessment.names, 12, is_long=is_long)
+    return Sheet.open(width, assessment.names, 12, is_full=is_full)
 
 
 def make_run(assessment, make_outcome):
@@ -104,7 +104,7 @@ def test_plan_counts_changes_by_names_on_a_terminal():
     assessment = make_assessment(make_changes(HOSTS))
     assert describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80)) == [
         "   10,000  +rack1",
-        "(--long shows each of them)",
+        "(--full shows each of them)",
         "aggregates: 10,000 to change",
     ]
 
@@ -129,11 +129,11 @@ def test_run_fits_a_screen(number, outcome):
         assert count_lines(list(filter(None, lines)), 80) <= MOST_LINES - 6
 
 
-@pytest.mark.parametrize(("width", "is_long"), [(None, False), (80, True)], ids=["pipe", "long"])
-def test_run_is_whole_in_a_pipe_and_with_long(width, is_long):
+@pytest.mark.parametrize(("width", "is_full"), [(None, False), (80, True)], ids=["pipe", "long"])
+def test_run_is_whole_in_a_pipe_and_with_long(width, is_full):
     """A row for each change, the name first, and a line for each problem."""
     assessment = make_assessment(make_changes(100), make_problems(100))
-    page = open_page(assessment, width, is_long=is_long)
+    page = open_page(assessment, width, is_full=is_full)
     lines = "\n".join(describe_run(make_run(assessment, fail), assessment, COMMANDS, page)).split("\n")
     assert sum(line.startswith("| compute") for line in lines) == 100
     assert sum(line.startswith("Left alone: ") for line in lines) == 200
@@ -142,7 +142,7 @@ def test_run_is_whole_in_a_pipe_and_with_long(width, is_long):
 def test_long_table_fits_the_width_of_the_terminal():
     """It has the columns of a batch, without UUIDs."""
     assessment = make_assessment(make_changes(100))
-    lines = describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80, is_long=True))
+    lines = describe_plan(assessment, assessment.plan, 0, open_page(assessment, 80, is_full=True))
     assert lines[1].split() == ["|", "name", "|", "change", "|"]
     assert max(map(len, lines)) <= 80
 

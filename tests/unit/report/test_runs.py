@@ -150,7 +150,7 @@ def test_list_of_runs_has_whole_ids_beside_what_was_applied(runs):
     assert undo.endswith(f"undo of {run}")
     *_, undo, told = read_list(server, None, pytest.fail).draw(75, with_clouds=False)
     assert undo.endswith(f"undo of {run}")
-    assert told == "Columns not shown: applied (--long shows it)"
+    assert told == "Columns not shown: applied (--full shows it)"
     found = add_cloud(read_list(server, None, pytest.fail))
     assert found.draw(80, with_clouds=True)[-2].endswith(f"...{run[-3:]}")
     assert "applied" in found.draw(120, with_clouds=True)[0]
@@ -190,7 +190,7 @@ def test_list_with_shortened_titles_says_how_to_see_them_whole(runs):
     found = read_list(journal.identify_server(SERVER), None, pytest.fail)
     assert len(found.draw(120, with_clouds=False)) == 2
     _, run, told = found.draw(60, with_clouds=False)
-    assert (run.endswith(" ..."), told) == (True, "Columns not shown: applied (--long shows it)")
+    assert (run.endswith(" ..."), told) == (True, "Columns not shown: applied (--full shows it)")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_forced_undo_that_leaves_a_part_undoes_the_run_partly(runs):
     assert "  partly done    3/3 (1 in part)  undo of " in listed.draw(200, with_clouds=False)[-1]
     *_, narrow, note = listed.draw(80, with_clouds=False)
     assert narrow.endswith(f"  partly done    undo of {run}")
-    assert note == "Columns not shown: applied (--long shows it)"
+    assert note == "Columns not shown: applied (--full shows it)"
     assert [row[4:7] for row in listed.rows] == [(3, 3, 0), (3, 3, 0)]
     (row,) = [row for row in rows_of_run(journal.Journals().read(undo)) if row.is_incomplete]
     told = f"{told}: VCPU:reserved=2"
@@ -744,7 +744,7 @@ def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
     listed = read_list(None, None, print)
     lines = add_cloud(listed).draw(80, with_clouds=True)
     assert lines[1].endswith("  placement.test/placement  ratio set VCPU=2.0")
-    assert lines[3:] == ["Columns not shown: applied (--long shows it)"]
+    assert lines[3:] == ["Columns not shown: applied (--full shows it)"]
     assert max(map(len, lines)) <= 80
     head, line, last = listed.draw(80, with_clouds=True)
     assert ("applied" in head, line.split()[-4:]) == (True, ["3", "ratio", "set", "VCPU=2.0"])
