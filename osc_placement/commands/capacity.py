@@ -31,14 +31,12 @@ from osc_placement.commands.reading import require_classes, show_reading
 from osc_placement.commands.report import ReportCommand
 from osc_placement.errors import UsageError
 from osc_placement.model import Part
-from osc_placement.report.bar import percent_of
 from osc_placement.report.capacity import Amounts, By, Table, sum_capacity
 from osc_placement.report.capacity_page import Rows, capacity_page
 from osc_placement.report.explain import describe_limits
 from osc_placement.report.flavor import FlavorUnclear
-from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
 from osc_placement.report.page import describe_size
-from osc_placement.report.read import STOCKS, read_holdings, read_sharing
+from osc_placement.report.read import STOCKS, read_sharing
 from osc_placement.terminal.screen import is_terminal
 
 _AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
@@ -46,7 +44,7 @@ _FIT_COLUMNS: Final = ("host", "fits", "limited_by")
 #: the name of what a row of totals is about
 ALL: Final = "(all)"
 #: the groups of which each provider is in one, and which are more than the classes
-_HAVING_TOTALS: Final = ("provider", "root", "project")
+_HAVING_TOTALS: Final = ("provider", "root")
 
 
 class ShowCapacity(ReportCommand):
@@ -73,11 +71,10 @@ class ShowCapacity(ReportCommand):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--by",
-            choices=("provider", "root", "aggregate", "class", "project"),
+            choices=("provider", "root", "aggregate", "class"),
             default="provider",
             help="How to group the sums (default: provider). root is for whole trees; aggregate also "
-            "shows the names of host aggregates, if the compute service can be asked; project reads"
-            " every consumer.",
+            "shows the names of host aggregates, if the compute service can be asked.",
         )
         parser.add_argument(
             "--fit",
@@ -139,7 +136,7 @@ class ShowCapacity(ReportCommand):
                 return self._report_fits(parsed_args, reading)
             # the column "reserved" costs extra requests
             named = (*parsed_args.columns, *parsed_args.sort_columns)
-            is_every_column = parsed_args.html or not (parsed_args.columns or by == "project")
+            is_every_column = parsed_args.html or not parsed_args.columns
             selected = self.read_cloud(
                 parsed_args,
                 (*STOCKS, "aggregates") if by == "aggregate" else STOCKS,
@@ -147,10 +144,6 @@ class ShowCapacity(ReportCommand):
                 only_capacity=not (is_every_column or "reserved" in map(str.lower, named)),
             )
             cloud = selected.part
-            if by == "project":
-                only_here = selected.uuids is not None
-                holdings = read_holdings(self.client, cloud, reading, only_here=only_here)
-                return cloud, project_rows(cloud, holdings)
             rows = capacity_rows(by, sum_capacity(selected.cloud, by, selected.uuids), cloud)
         if by == "aggregate":
             # by name where they are host aggregates
@@ -219,25 +212,6 @@ def capacity_rows(by: By, table: Table, cloud: CloudView) -> Rows:
 def _amounts_row(resource_class: str, sums: Amounts) -> tuple[Any, ...]:
     amounts = (sums.capacity, sums.used, sums.free, sums.reserved)
     return resource_class, *amounts, _or_empty(sums.percent)
-
-
-def project_rows(cloud: CloudView, holdings: list[Holding]) -> Rows:
-    """Return a row for each class that a project uses; the capacity is the same for all projects."""
-    capacities = class_capacities(cloud)
-
-    def row(project: str, name: str, used: int) -> tuple[Any, ...]:
-        return project, name, used, capacities[name], _or_empty(percent_of(used, capacities[name]))
-
-    used: Counter[str] = Counter()
-    values = []
-    for project, _ in sum_by_project(holdings):
-        known = {name: amount for name, amount in project.amounts.items() if name in capacities}
-        used.update(known)
-        values += [row(project.project, name, amount) for name, amount in known.items()]
-    columns = ("project", "resource_class", "used", "capacity", "percent")
-    totals = [row(ALL, name, amount) for name, amount in sorted(used.items())]
-    values, totals = (sorted(each, key=lambda row: -(row[-1] or 0)) for each in (values, totals))
-    return _with_totals(Rows("Capacity by project", columns, values), totals)
 
 
 def _with_totals(rows: Rows, totals: Sequence[tuple[Any, ...]]) -> Rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The capacity, usage and free capacity of each class, by provider, tree, aggregate or project. Pure."""
+"""The capacity, usage and free capacity of each class, by provider, tree or aggregate. Pure."""
 
 from __future__ import annotations
 

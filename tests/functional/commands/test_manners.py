@@ -25,7 +25,6 @@ OWNER = ("--project-id", "project", "--user-id", "user")
 LOOKS = {
     "tree": (*PROVIDER, "tree"),
     "capacity": (*PROVIDER, "capacity"),
-    "capacity by project": (*PROVIDER, "capacity", "--by", "project"),
     "capacity fit": (*PROVIDER, "capacity", "--fit", "VCPU=1"),
     "headroom": (*PROVIDER, "headroom", "--each-host"),
     "devices": (*PROVIDER, "device", "list"),
@@ -98,7 +97,6 @@ def test_commands_work_at_60_columns_and_without_colour(openstack, cloud, name):
     assert status == 0
     assert "a-host" in shown or name in (
         "top",
-        "capacity by project",
         "devices",
         "explain",
         "candidates",

@@ -245,23 +245,6 @@ def test_aggregates_have_the_names_of_their_host_aggregates(endpoint, tmp_path, 
     assert unnamed == [(uuid, uuid, resource_class) for _, uuid, resource_class in named]
 
 
-def test_capacity_sums_by_project(openstack, cloud):
-    """What a project has of all there is, the largest part first."""
-    found = rows(
-        report(openstack, *CAPACITY, "--by", "project"),
-        "project",
-        "resource_class",
-        "used",
-        "capacity",
-    )
-    assert found == [
-        ("project-b", "VCPU", 6, 24),
-        ("project-a", "DISK_GB", 1, 15),
-        ("project-a", "VCPU", 1, 24),
-        ("project-b", "MEMORY_MB", 10, 3100),
-    ]
-
-
 SELECTIONS = {
     ("host-a",): {"host-a"},
     ("host-n",): {"host-n", "host-n-numa0", "host-n-numa1"},
@@ -300,12 +283,6 @@ def test_capacity_of_a_nested_aggregate_has_what_is_below_its_members(openstack,
     client.set_provider_aggregates(cloud["n"], [], generation + 1)
 
 
-def test_capacity_by_project_of_selected_providers_has_what_is_allocated_from_them(openstack, cloud):
-    """The consumer has a disk of host-n too, and the capacity is that of the provider."""
-    shown = report(openstack, *CAPACITY, "--by", "project", "host-n-numa0")
-    assert rows(shown, "project", "resource_class", "used", "capacity") == [("project-a", "VCPU", 1, 3)]
-
-
 def test_fit_on_selected_hosts_counts_what_is_shared_with_them(openstack, cloud):
     """The sharing provider is not selected, and the total is that of the selected hosts."""
     fit = (*CAPACITY, "--fit", "VCPU=2,DISK_GB=2")
@@ -325,7 +302,7 @@ def test_largest_consumers_of_selected_providers(openstack, cloud):
 # totals and columns
 
 
-@pytest.mark.parametrize("by", ["provider", "root", "project"])
+@pytest.mark.parametrize("by", ["provider", "root"])
 def test_totals_of_the_classes_end_a_table(openstack, cloud, by):
     """Whatever the order is; in other formats only if they are asked for."""
     options = (*CAPACITY, "--by", by, "--sort-column", "used", "--sort-descending")
@@ -353,7 +330,7 @@ def test_total_of_a_fit_stays_last_when_rows_are_sorted(openstack, cloud):
 
 
 REPORTS = [
-    *((*CAPACITY, "--by", by) for by in ("provider", "root", "aggregate", "class", "project")),
+    *((*CAPACITY, "--by", by) for by in ("provider", "root", "aggregate", "class")),
     TOP,
     (*TOP, "--by", "project"),
 ]
@@ -720,7 +697,7 @@ PAGES = {
     "tree": TREE,
     "tree of one": (*TREE, "host-n", "--brief"),
     "tree with a format": (*TREE, "-f", "json"),
-    **{f"by {by}": (*CAPACITY, "--by", by) for by in ("provider", "root", "aggregate", "class", "project")},
+    **{f"by {by}": (*CAPACITY, "--by", by) for by in ("provider", "root", "aggregate", "class")},
     "csv": (*CAPACITY, "-f", "csv", "--sort-column", "used"),
     "columns": (*CAPACITY, "-f", "value", "-c", "provider", "-c", "used"),
     "json": (*CAPACITY, "--by", "aggregate", "-f", "json"),

@@ -43,13 +43,6 @@ def test_the_column_reserved_reads_every_provider(capacities, options, tmp_path,
     assert count(capacities, "inventories") == NUMBER
 
 
-def test_projects_need_no_reserved_amounts(capacities):
-    """Rows of projects have no such column."""
-    output, _ = run(ShowCapacity, capacities.client(api_version="1.37"), "--by project -f csv")
-    assert read(output) == []
-    assert count(capacities, "inventories") == 1
-
-
 def test_names_of_domains_stay_on_one_line_at_80_columns():
     """The sum of the memory of 10,000 hosts is a number of ten digits; how full they are is the question."""
     columns = ("provider", "resource_class", "capacity", "used", "free", "reserved", "percent")

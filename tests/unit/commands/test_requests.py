@@ -195,12 +195,6 @@ WHOLE = [
     ("resource provider capacity", "", [BULK], EACH),
     (
         "resource provider capacity",
-        "--by project",
-        [BULK, "GET /-/allocations"],
-        [*EACH, f"GET {P}/allocations", f"GET {A}"],
-    ),
-    (
-        "resource provider capacity",
         "--fit VCPU=1",
         [BULK, "GET /resource_providers"],
         [*EACH, "GET /resource_providers"],
