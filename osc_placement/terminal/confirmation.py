@@ -42,8 +42,6 @@ class ConfirmedCommand:
 
     #: cliff's application, which has the streams
     app: Any
-    #: whether ``--yes`` is needed where there is no terminal to ask on
-    needs_yes = True
 
     def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
         """Return whether nothing will be written to the server."""
@@ -55,7 +53,7 @@ class ConfirmedCommand:
 
     def require_somebody(self, parsed_args: argparse.Namespace) -> None:
         """Raise PlacementError if a confirmation is needed and there is no terminal to ask on."""
-        if self.needs_yes and not (self.is_harmless(parsed_args) or parsed_args.yes or self.is_attended()):
+        if not (self.is_harmless(parsed_args) or parsed_args.yes or self.is_attended()):
             raise PlacementError(
                 "Nothing was changed: without a terminal to confirm on, give --yes to change "
                 "or --dry-run to see the plan"

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType, TracebackType
@@ -27,6 +27,8 @@ _SECONDS_BETWEEN_LINES: Final = 60.0
 #: seconds whose items count for the rate and the time that is left on a terminal
 _RECENT: Final = 5.0
 _INTERRUPTED: Final = 130
+#: seconds that the handler of a signal waits for what it prints
+_PATIENCE: Final = 0.5
 _PAUSED: Final = "paused"
 
 
@@ -142,11 +144,11 @@ class ProgressBar:
         def handle(_number: int, _frame: FrameType | None) -> None:
             if not stop.is_set():
                 stop.set()
-                self.say("Finishing what is under way; Ctrl-C again to leave at once.")
+                _call_beside(self.say, "Finishing what is under way; Ctrl-C again to leave at once.")
                 return
             try:
                 # its thread would draw it below the farewell
-                self._erase()
+                _call_beside(self._erase)
                 if self._is_terminal:
                     print(farewell, file=self._stream, flush=True)
             finally:
@@ -177,16 +179,26 @@ class ProgressBar:
         from rich.console import Console
 
         self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
+            progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
             progress.TextColumn("{task.fields[rate]}"),
             progress.TextColumn("{task.fields[left]}"),
-            console=Console(file=self._stream),
+            console=Console(file=self._stream, emoji=False),
             transient=True,
         )
-        self._bar.add_task(self._title, total=self._total, rate="", left="")
+        self._bar.add_task(printable(self._title), total=self._total, rate="", left="")
         self._bar.start()
+
+
+def _call_beside(act: Callable[..., None], *args: str) -> None:
+    """Call a function in a thread, as the handler of a signal has to where the function takes locks.
+
+    The handler may have interrupted who holds them: then it goes on, and the thread waits for them.
+    """
+    thread = threading.Thread(target=act, args=args, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE)
 
 
 @contextmanager

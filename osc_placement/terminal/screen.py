@@ -35,7 +35,7 @@ _CODES: Final[dict[Style, str]] = {
 _SUBJECT: Final = re.compile(
     r"^ *[-+~] \S.*|"
     r"(?<=\| )[^|]*[^|\s]|(?<=^change: ).+|(?<=^result: ).+|(?<=\d  )\S.*|^\w+(?=: )"
-    r"|[\d,]+ [a-z][a-z ]*(?=[,;]|$)"
+    r"|\d[\d,]* [a-z][a-z ]*(?=[,;]|$)"
 )
 #: by style, what it begins with or is
 _FORMS: Final[dict[Style, re.Pattern[str]]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values from the command line: each reader is a ``type=`` of argparse, `OtherName` an action."""
+"""Values from the command line: each reader is a ``type=`` of argparse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from osc_placement.api.concurrency import CONCURRENCY
 
@@ -19,17 +19,6 @@ _LONGEST_TIMEOUT: Final = 1e6
 _SHORTEST_INTERVAL: Final = 0.1
 #: digits of the largest number that is read; Python refuses to convert some thousand
 _MOST_DIGITS: Final = 19
-
-
-class OtherName(argparse.Action):
-    """The action of an option that is called otherwise: an error that says how."""
-
-    def __init__(self, option_strings: Any, dest: str, *, name: str) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs="?", help=argparse.SUPPRESS)
-        self._name = name
-
-    def __call__(self, *arguments: Any) -> NoReturn:
-        raise argparse.ArgumentError(self, f"this option is called {self._name}")
 
 
 def _make_number_reader(words: str, least: int = 0, most: float = math.inf) -> Callable[[str], int]:

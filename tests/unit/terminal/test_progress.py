@@ -43,6 +43,16 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     assert "3/3" in shown
 
 
+@pytest.mark.usefixtures("at_once")
+def test_title_of_a_bar_is_no_markup(monkeypatch):
+    """It may name a host; what looks like the end of a style would be an error in the middle of a run."""
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with ProgressBar("providers of host [/x]", 2, stream) as bar:
+        bar.advance()
+    assert "providers of host [/x]" in stream.getvalue()
+
+
 def test_short_work_is_not_worth_a_bar():
     """What is done within half a second is done silently."""
     assert advance(Terminal(), 3) == ""
