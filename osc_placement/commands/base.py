@@ -234,6 +234,12 @@ class PlacementCommand(command.Command):
         return status
 
 
+def require_columns(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UsageError if ``-c`` names an unknown column, before anything is written."""
+    if unknown := [name for name in given if name.lower().replace(" ", "_") not in known]:
+        raise UsageError(f"there is no column {' or '.join(unknown)}; the columns are {', '.join(known)}")
+
+
 class DoneBefore(PlacementError):
     """A command changed something, and could not read afterwards what it shows."""
 

@@ -183,6 +183,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister, RunsCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         if self.is_atomic(parsed_args):
             refuse_steering(parsed_args, "changes that are made in one transaction")
+        base.require_columns(parsed_args.columns, REPORT_COLUMNS)
         self.require_somebody(parsed_args)
 
     def begin_page(self) -> None:
@@ -197,6 +198,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister, RunsCommand):
         try:
             status = super().run(parsed_args)
         except BrokenPipeError:
+            # nobody reads the rows; what was done is told all the same
+            self._close(self.app.stderr)
             raise
         except OSError as error:
             if self._summarized is None:
@@ -269,9 +272,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister, RunsCommand):
     def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
         """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
-        is_agreed = self.is_harmless(parsed_args) or parsed_args.yes
-        # an undo of a migration needs no --yes where there is nobody to ask
-        is_confirmed = bool(plan.changes) and not is_agreed and (self.needs_yes or self.is_attended())
+        is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
         if plan.changes or not job.is_reshape:
             batch.require_transaction(self.client, job)
         if not self.is_harmless(parsed_args):
@@ -306,9 +307,13 @@ class PlanCommand(ConfirmedCommand, ChangesLister, RunsCommand):
             is_told=self.is_attended() and not job.is_atomic and bool(job.plan.changes),
             read_runs=self.read_runs,
             change_runs=self.change_runs,
+            on_begin=self.begin_writing,
         )
         self._summarized = report
         return report
+
+    def begin_writing(self) -> None:
+        """Take note that something may be written from now on."""
 
     # reading
 
@@ -364,6 +369,7 @@ def carry_out(
     keeps_pace: bool = True,
     read_runs: str = RUN,
     change_runs: str = RUN,
+    on_begin: Callable[[], None] = lambda: None,
 ) -> tuple[Report, NextCommands]:
     """Carry a job out as a run, with its progress, until it ends or is interrupted.
 
@@ -373,6 +379,7 @@ def carry_out(
     :param keeps_pace: whether a resume has the same pace, as it is the operator's choice
     :param read_runs: the words before the verb of a command on runs that reads a journal
     :param change_runs: the same of one that writes to placement
+    :param on_begin: called before the first write, when signals are handled here
     """
     recorder = batch.Runs().start(client, job, pace=pace if keeps_pace else None)
     notice: Sequence[str] = ()
@@ -382,6 +389,7 @@ def carry_out(
         ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
         progress.stop_on_interrupt(f"To see what was done: {read_runs} show {recorder.id}") as stop,
     ):
+        on_begin()
         report = batch.carry_out(
             client,
             job,

@@ -14,7 +14,7 @@ from osc_placement import microversion, syntax
 from osc_placement.batch import Policy, Selection
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError
-from osc_placement.terminal.values import OtherName, add_concurrency_option, or_none, read_count, read_rate
+from osc_placement.terminal.values import add_concurrency_option, or_none, read_count, read_rate
 
 
 class _Once(argparse.Action):
@@ -220,7 +220,6 @@ def add_execution(parser: argparse.ArgumentParser, *, is_resume: bool = False) -
         "file can change the rate during the run"
         f"{' (default: the rate with which it was started)' if is_resume else ''}",
     )
-    group.add_argument("--rate", action=OtherName, name="--throttle")
     group.add_argument(
         "--detailed-exitcode",
         action="store_true",

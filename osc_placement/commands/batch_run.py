@@ -51,7 +51,7 @@ from osc_placement.report.runs import (
 from osc_placement.terminal.confirmation import ConfirmedCommand, confirm
 from osc_placement.terminal.lines import count_things, list_names
 from osc_placement.terminal.screen import is_terminal, screen_of, tell, write_lines
-from osc_placement.terminal.values import NONE, OtherName, read_number, read_positive
+from osc_placement.terminal.values import NONE, read_number, read_positive
 
 _NO_FAILURES: Final = "No change failed, was refused, or was done in part."
 #: some thousand years, as there is no date before the year 1
@@ -137,7 +137,6 @@ class ListRun(_JournalCommand, TextLister):
             type=read_positive,
             help="List this many runs only, those that were started last",
         )
-        parser.add_argument("--limit", action=OtherName, name="--last")
         parser.add_argument(
             "--full",
             action="store_true",
@@ -377,7 +376,7 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        if self.needs_yes and not (parsed_args.yes or self.is_attended()):
+        if not (parsed_args.yes or self.is_attended()):
             raise PlacementError("Nothing was deleted: without a terminal to confirm on, give --yes")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -266,6 +266,9 @@ class MigrateCommand(Tool, base.ShowOne):
         else:
             self.formatter = cast(Any, self._formatter_plugins[self.options.formatter].obj)
             found = document()
+            if self.app.untold.is_set() and not found.keys() & {*self.options.columns}:
+                # what was written is told whatever was asked for
+                self.options.columns = []
             self.produce_output(self.options, tuple(found), tuple(found.values()))
         self.app.stdout.flush()
         self.app.untold.clear()
@@ -1101,6 +1104,9 @@ class OnlineCommand(MigrateCommand):
                     break
         except KeyboardInterrupt:
             tally.is_interrupted = True
+            # a run that was cut short is not in the tally
+            if hint := self.app.hint_at_runs():
+                self.app.LOG.error("interrupted%s", hint)
         except FAILURES as error:
             if not tally.runs:
                 raise

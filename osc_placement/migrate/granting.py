@@ -10,7 +10,6 @@ stay, as they are right.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -161,7 +160,7 @@ def _write_all(
     is_limited = bool(execution.rate) or execution.max_failures is not None
     size = 1 if is_limited else source.batch
     batches = [items[start : start + size] for start in range(0, len(items), size)]
-    with ProgressBar("binding profiles of ports", len(items), sys.stderr) as progress:
+    with ProgressBar("binding profiles of ports", len(items), execution.stderr) as progress:
         return map_many(
             write, batches, threads=execution.concurrency, on_result=lambda _written: progress.advance()
         )

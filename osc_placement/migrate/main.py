@@ -20,8 +20,8 @@ from keystoneauth1 import exceptions as keystone
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch import EXIT_INTERRUPTED
-from osc_placement.errors import PlacementError, advise_on_policy
-from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
+from osc_placement.errors import PlacementError, UsageError, advise_on_policy
+from osc_placement.migrate.nova.settings import USUAL_TOKEN, Misconfigured, Settings
 from osc_placement.migrate.tool import ACCESS, PROGRAM, Tool, explain, failure_status
 from osc_placement.package import EXIT_CLOSED_PIPE, ShowVersion, discard, refuse_usage
 from osc_placement.terminal.escape import printable
@@ -66,8 +66,8 @@ class Application(App):
 
     def __init__(self) -> None:
         super().__init__(None, None, CommandManager())
-        # placement-completion knows more
-        del self.command_manager.commands["complete"]
+        # placement-completion knows more, and help is that of the command
+        self.command_manager.commands.clear()
         package = __name__.rpartition(".")[0]
         for name, (place, _) in COMMANDS.items():
             self.command_manager.commands[name] = EntryPoint(name, f"{package}.{place}", PROGRAM)
@@ -88,9 +88,9 @@ class Application(App):
         parser = argparse.ArgumentParser(
             prog=PROGRAM,
             usage=f"{PROGRAM} [ACCESS] COMMAND [OPTIONS]",
-            description="Bring placement in line with nova. Only 'run undo', 'run delete' and "
-            "'decommission' with --free or --delete ask for confirmation, on a terminal; --dry-run of the "
-            "migrations shows what would change.",
+            description="Bring placement in line with nova. Migrations do not ask; their --dry-run shows "
+            "what would change. 'run resume', 'run undo' and 'run delete' ask for confirmation, and on a "
+            "terminal 'decommission' with --free or --delete.",
             epilog=f"See '{PROGRAM} COMMAND --help' for the options of a command and its exit statuses.",
             add_help=False,
             # an abbreviation is of an option of the command
@@ -116,8 +116,11 @@ class Application(App):
 
     @cached_property
     def placement(self) -> PlacementClient:
-        """Return the client of placement."""
-        return self.settings.open_client()
+        """Return the client of placement; raise Misconfigured if the settings lead to none."""
+        try:
+            return self.settings.open_client()
+        except UsageError as error:
+            raise Misconfigured(str(error)) from error
 
     def run(self, argv: list[str]) -> int:
         """Run one command and return its exit status; end the process with 2 if the command line is wrong."""
@@ -127,17 +130,17 @@ class Application(App):
             _ = self.settings  # it refuses what is no address
             return command.run(options)
         except (PlacementError, keystone.ClientException) as error:
-            self.LOG.error("%s%s%s", explain(error), advise_on_policy(error), self._hint_at_runs())
+            self.LOG.error("%s%s%s", explain(error), advise_on_policy(error), self.hint_at_runs())
             return failure_status(options, error)
         except BrokenPipeError:
             discard(self.stdout)
             return EXIT_CLOSED_PIPE
         except OSError as error:
             discard(self.stdout)
-            self.LOG.error("%s%s", printable(str(error)), self._hint_at_runs())
+            self.LOG.error("%s%s", printable(str(error)), self.hint_at_runs())
             return failure_status(options, error)
         except KeyboardInterrupt:
-            self.LOG.error("interrupted%s", self._hint_at_runs())
+            self.LOG.error("interrupted%s", self.hint_at_runs())
             return EXIT_INTERRUPTED
 
     def parse(self, argv: Sequence[str]) -> tuple[Tool, argparse.Namespace]:
@@ -150,6 +153,8 @@ class Application(App):
 
     def find_command(self, words: list[str]) -> tuple[Tool, list[str]]:
         """Return the command that the words begin with, and its arguments; list commands if that is asked."""
+        if words[:1] == ["help"]:
+            words = [*words[1:], "--help"]
         given = list(takewhile(lambda word: not word.startswith("-"), words))
         option = words[len(given) : len(given) + 1]
         begun = [name for name in COMMANDS if name.split()[: len(given)] == given]
@@ -162,6 +167,9 @@ class Application(App):
         try:
             kind, name, arguments = self.command_manager.find_command(words)
         except ValueError:
+            name = ""
+        # cliff takes the beginning of a name for it
+        if name not in COMMANDS:
             self.parser.error(f"there is no command {' '.join(given)}")
         return cast(Tool, kind(self, None, cmd_name=name)), arguments
 
@@ -174,7 +182,7 @@ class Application(App):
         _list_commands(parser, names)
         return parser
 
-    def _hint_at_runs(self) -> str:
+    def hint_at_runs(self) -> str:
         """Return where to read what was written, if its result could not be printed."""
         return f"; see {PROGRAM} run list for what was done" if self.untold.is_set() else ""
 

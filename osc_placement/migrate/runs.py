@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """``placement-migrate run list|show|resume|undo|delete``: those of ``openstack resource provider batch run``.
 
-They differ in the access to placement, and need no ``--yes`` where there is no terminal to ask on.
+They differ in the access to placement alone.
 """
 
 from __future__ import annotations
 
-import argparse
-
-from osc_placement.batch import Job, Report
 from osc_placement.commands import batch_run
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.migrate.tool import Tool
@@ -29,12 +26,9 @@ class ShowRun(Tool, batch_run.ShowRun):
 class _WritingCommand(Tool, PlanCommand):
     """The base of commands that write to placement."""
 
-    needs_yes = False
-
-    def execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
-        """Carry out a job; the first signal after it waits until the result is printed."""
+    def begin_writing(self) -> None:
+        """Let the first signal from now on wait until the result is printed."""
         self.app.untold.set()
-        return super().execute(job, parsed_args)
 
 
 class ResumeRun(_WritingCommand, batch_run.ResumeRun):
@@ -52,5 +46,4 @@ class UndoRun(_WritingCommand, batch_run.UndoRun):
 class DeleteRun(Tool, batch_run.DeleteRun):
     """Delete the journals of runs, which can then be neither resumed nor undone."""
 
-    needs_yes = False
     example = "run delete --older-than 90"

@@ -30,21 +30,19 @@ def test_empty_option_value_is_refused(openstack, rack, option):
     assert result.err == f"{RATIO_SET}: error: argument {option}: must not be empty\n{SEE}\n"
 
 
+def test_unknown_column_is_refused_before_anything_is_written(openstack, rack):
+    """Its result could not be shown."""
+    result = openstack.run(*RATIO, *rack.select, "--yes", "-c", "name", "-c", "bogus")
+    assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
+    assert result.err.startswith("there is no column bogus; the columns are uuid, name, ")
+
+
 @pytest.mark.parametrize("option", ["--in-tree", "--name", "--providers-file"])
 def test_condition_that_takes_one_value_may_be_given_only_once(openstack, rack, option):
     """All conditions hold, so neither the first value nor the last one may be dropped."""
     result = openstack.run(*RATIO, *rack.select, option, "first", option, "second", "--yes")
     assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
     assert f"error: argument {option}: may be given only once\n" in result.err
-
-
-@pytest.mark.parametrize("words", [("--rate", "5"), ("--rate=5",)])
-def test_rate_is_told_to_be_a_throttle(openstack, words):
-    """The control file calls it a rate, so it is what operators guess; no help text has it."""
-    result = openstack.run(*RATIO, "VCPU=4", "--all", "--dry-run", *words)
-    error = "argument --rate: this option is called --throttle"
-    assert (result.status, result.err) == (2, f"{RATIO_SET}: error: {error}\n{SEE}\n")
-    assert "--rate" not in openstack.run(*RATIO, "--help").out
 
 
 @pytest.mark.parametrize("number", ["-1", "1.5", "x", ""])

@@ -1068,14 +1068,6 @@ def test_run_without_failures_says_so_where_they_alone_are_wanted(openstack, rac
     assert (result.status, result.json, result.err) == (0, [], f"{told}\n")
 
 
-def test_limit_of_a_list_of_runs_is_told_to_be_last(openstack):
-    """No help text has it."""
-    result = openstack.run(*RUN, "list", "--limit", "5")
-    assert result.status == 2
-    assert "error: argument --limit: this option is called --last\n" in result.err
-    assert "--limit" not in openstack.run(*RUN, "list", "--help").out
-
-
 def test_run_shows_whole_ids_and_commands_on_a_narrow_terminal(openstack, rack):
     """They are wrapped; a pipe gets a line for each fact, even if standard error is a terminal."""
     fields = ("VCPU:total=8", "VCPU:allocation_ratio=4", "MEMORY_MB:total=4096", "MEMORY_MB:reserved=512")

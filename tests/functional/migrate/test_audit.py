@@ -196,7 +196,7 @@ def test_service_from_before_the_trait_is_not_compared(cloud, add_host, migrate_
 def test_removal_can_be_undone(orphaned, client, migrate, migrate_json):
     """What was removed is put back from the journal."""
     document, _ = migrate_json("audit", "--delete")
-    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["run"]).returncode == 0
     assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
     assert client.list_allocations(orphaned["lost"])["project_id"] == PROJECT
     assert held_by(client, orphaned["double"]) == {orphaned["h1"]: CLAIM, orphaned["h2"]: CLAIM}

@@ -77,7 +77,7 @@ def test_undo_is_done_without_a_deleted_host_and_tells_what_is_over_capacity(
     used, capacity = 6 * size, 4 * size
     hold(client, new_uuid(), {kept: {"VCPU": used}})
     client.delete_provider(gone)
-    done = migrate("run", "undo", run)
+    done = migrate("run", "undo", "--yes", run)
     assert done.returncode == 3
     excess = f"{used - capacity}: {used} allocated, the capacity would be {capacity}"
     assert f"h1: VCPU would be over capacity by {excess}" in done.stderr

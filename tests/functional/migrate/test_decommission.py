@@ -151,7 +151,7 @@ def test_providers_are_deleted_when_nothing_holds_the_host(
     assert (status, names_of(client)) == (0, {"good"})
     done = migrate("decommission", "h1")
     assert (done.returncode, done.stdout) == (0, "Nothing is left of host h1\n")
-    assert migrate("run", "undo", document["runs"][0]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["runs"][0]).returncode == 0
     assert names_of(client) == {"good", "h1", "h1_pci"}
 
 
@@ -306,7 +306,7 @@ def test_one_command_frees_a_dead_host_and_deletes_its_providers(
     assert (status, list(commands)) == ((0, []) if is_retired else (3, ORDER[-2:]))
     assert commands.get("delete the service", "openstack compute ").startswith("openstack compute ")
     for run in reversed(document["runs"]):
-        assert migrate("run", "undo", run).returncode == 0
+        assert migrate("run", "undo", "--yes", run).returncode == 0
     assert (all_held(client), names_of(client)) == (before, {"good", "h1", "h1_pci"})
 
 

@@ -117,7 +117,7 @@ def test_creation_is_a_run_with_undo(cloud, add_host, client, migrate, flavors):
     client.show_trait(TRAIT)
     client.show_resource_class(CLASS)
     assert TRAIT in migrate("run", "show", "--last").stdout
-    done = migrate("run", "undo", "--last")
+    done = migrate("run", "undo", "--yes", "--last")
     assert done.returncode == 0, done.stdout + done.stderr
     with pytest.raises(NotFound):
         client.show_trait(TRAIT)
@@ -132,7 +132,7 @@ def test_undo_keeps_a_name_that_is_in_use(cloud, add_host, client, migrate):
     add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required"})
     assert migrate("flavors", "--create").returncode == 0
     give(client, node, SIZES, [TRAIT])
-    done = migrate("run", "undo", "--last")
+    done = migrate("run", "undo", "--yes", "--last")
     assert (done.returncode, "resource providers have it" in done.stdout) == (3, True)
     client.show_trait(TRAIT)
 
@@ -153,7 +153,7 @@ def test_name_that_somebody_else_creates_meanwhile_is_not_undone(
     done = migrate("flavors", "--create")
     assert (done.returncode, "1 unchanged" in done.stdout) == (0, True)
     monkeypatch.setattr(service.Runs, "start", start)
-    migrate("run", "undo", "--last")
+    migrate("run", "undo", "--yes", "--last")
     client.show_trait(TRAIT)
 
 
@@ -175,7 +175,7 @@ def test_name_that_somebody_else_creates_at_the_last_moment_is_not_undone(
         others.setattr(type(client), "_send", create_first)
         done = migrate("flavors", "--create")
     assert "1 unchanged" in done.stdout
-    migrate("run", "undo", "--last")
+    migrate("run", "undo", "--yes", "--last")
     client.show_trait(TRAIT) if is_trait else client.show_resource_class(CLASS)
 
 
@@ -211,11 +211,11 @@ def test_killed_creation_is_finished(cloud, add_host, client, migrate, resumes):
         for name in list_names(client):
             client.delete_trait(name)
         killed += _die_at_write(client, migrate, number, is_sent)
-        done = migrate("run", "resume", "--last") if resumes else migrate("flavors", "--create")
+        done = migrate("run", "resume", "--yes", "--last") if resumes else migrate("flavors", "--create")
         assert done.returncode == 0, done.stdout + done.stderr
         assert list_names(client) == names
         if resumes:
-            assert migrate("run", "undo", "--last").returncode == 0
+            assert migrate("run", "undo", "--yes", "--last").returncode == 0
             # what was sent and not recorded may be that of somebody else
             left = list_names(client)
             assert len(left) <= is_sent

@@ -195,7 +195,7 @@ def test_forced_healing_keeps_where_an_amount_is_held(cloud, client, equipped, m
         SHARED: {"DISK_GB": 20},
         card: {"VGPU": 2},
     }
-    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["run"]).returncode == 0
     assert held_by(client, instance) == wrong
 
 
@@ -327,7 +327,7 @@ def test_wrong_owner_of_a_consumer_is_corrected(cloud, client, add_host, migrate
     held = client.list_allocations(wrong)
     assert (held["project_id"], held["user_id"], held_by(client, wrong)) == ("c" * 32, USER, {h1: CLAIM})
     assert migrate_json("status")[0]["ready"]
-    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["run"]).returncode == 0
     assert client.list_allocations(wrong)["project_id"] == PROJECT
 
 
@@ -503,7 +503,7 @@ def test_undo_removes_the_healed_allocations(cloud, client, add_host, migrate, m
     run = migrate_json("heal-allocations")[0]["run"]
     generation = client.list_allocations(changed)["consumer_generation"]
     hold(client, changed, {h1: {**CLAIM, "VCPU": 4}}, generation)
-    done = migrate("run", "undo", run)
+    done = migrate("run", "undo", "--yes", run)
     assert done.returncode == 3
     words = "1 of 2 changes will not be undone, because what the run set was changed since; "
     assert done.stderr.count(f"Warning: {words}") == 1

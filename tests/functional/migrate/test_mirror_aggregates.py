@@ -85,7 +85,7 @@ def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     """A run of a migration is undone as any other."""
     document, _ = migrate_json("mirror-aggregates")
     assert migrate("run", "show", document["run"]).returncode == 0
-    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["run"]).returncode == 0
     assert set(map(len, aggregates_of(client).values())) == {0}
     listed, _ = migrate_json("run", "list")
     assert [(run["state"], run["applied"]) for run in listed] == [("undone", 2), ("done", 2)]
@@ -96,7 +96,7 @@ def test_result_has_the_formats_of_openstack(racks, migrate):
     run = migrate("mirror-aggregates", "-f", "value", "-c", "run").stdout.strip()
     assert [row["uuid"] for row in yaml.safe_load(migrate("run", "show", run, "-f", "yaml").stdout)]
     assert yaml.safe_load(migrate("mirror-aggregates", "-f", "yaml").stdout)["rows"] == []
-    assert migrate("run", "undo", run).returncode == 0
+    assert migrate("run", "undo", "--yes", run).returncode == 0
     done = migrate("mirror-aggregates", "-c", "nothing")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "Recognized columns are ('rows', 'findings', 'run'" in done.stderr

@@ -124,7 +124,7 @@ def test_move_can_be_undone_and_repeated(ironic, add_nodes, cloud, client, migra
     instance = cloud.add_instance("metal1", node=busy)
     hold(client, instance, {providers[busy]: CLAIM})
     document, _ = migrate_json("move-baremetal")
-    undone = migrate("run", "undo", document["run"])
+    undone = migrate("run", "undo", "--yes", document["run"])
     assert (undone.returncode, undone.stderr) == (0, "")
     assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
         free: SIZES,
@@ -491,7 +491,7 @@ def test_killed_runs_are_finished_by_the_next(
     runs, _ = migrate_json("run", "list")
     unfinished = [run["id"] for run in runs if run["state"] == "unfinished"]
     assert unfinished
-    resumed = [migrate("run", "resume", run) for run in unfinished]
+    resumed = [migrate("run", "resume", "--yes", run) for run in unfinished]
     assert {done.returncode for done in resumed} == {0}
     as_started = "Resuming with --throttle 20 --concurrency 2, as the run was started\n"
     # where something is left; the next migration made it otherwise

@@ -356,7 +356,7 @@ def test_healing_of_a_port_can_be_undone(
     neutron.add_port(network, instance, qos_policy_id=policy)
     document, _ = migrate_json("--neutron-endpoint", neutron.url, "heal-allocations")
     assert held_by(client, instance).keys() == {node, agent, bridge}
-    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["run"]).returncode == 0
     assert held_by(client, instance) == {node: CLAIM}
 
 
@@ -497,8 +497,8 @@ def test_undo_leaves_written_profiles_and_the_next_healing_agrees_with_them(
     document, status = migrate_json(*writing)
     assert (document["ports"], status) == ([port], 0)
     written = neutron.read_binding(port)
-    assert migrate("run", "resume", document["run"]).returncode == 0
-    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert migrate("run", "resume", "--yes", document["run"]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["run"]).returncode == 0
     assert (held_by(client, instance), neutron.read_binding(port)) == ({}, written)
     document, status = migrate_json(*writing)
     assert (document["ports"], document["findings"], status) == ([], [], 0)

@@ -155,7 +155,7 @@ def test_duplicated_provider_is_replaced(cloud, client, add_host, reinstall, mig
     assert after[new] == before[old]
     assert migrate_json("providers")[1] == 0
     for run in reversed(document["runs"]):
-        done = migrate("run", "undo", run)
+        done = migrate("run", "undo", "--yes", run)
         assert done.returncode == 0, done.stdout
     assert _describe(client) == before
     assert held_by(client, instance) == {old: CLAIM}
@@ -391,7 +391,7 @@ def test_stale_provider_is_deleted(client, add_host, add_former, migrate, migrat
     document, status = migrate_json("providers", "--delete")
     assert status == 0
     assert {gone, archived, child}.isdisjoint(_describe(client))
-    assert migrate("run", "undo", document["runs"][0]).returncode == 0
+    assert migrate("run", "undo", "--yes", document["runs"][0]).returncode == 0
     assert _describe(client) == before
 
 
@@ -494,11 +494,11 @@ def test_killed_repair_loses_no_claim(cloud, client, add_host, reinstall, migrat
             held = {next(iter(claims)) for claims in map(functools.partial(held_by, client), instances)}
             assert held in ({old}, {new})
             if resumes:
-                migrate("run", "resume", "--last")
+                migrate("run", "resume", "--yes", "--last")
             done = migrate("providers", "--repair")
             if not resumes and done.returncode == 3:
                 assert "run resume continues it" in done.stdout
-                migrate("run", "resume", "--last")
+                migrate("run", "resume", "--yes", "--last")
                 done = migrate("providers", "--repair")
             assert done.returncode == 0, (number, done)
         assert [held_by(client, instance) for instance in instances] == [{new: CLAIM}] * 2
@@ -1086,7 +1086,7 @@ def test_resume_does_not_double_a_claim(cloud, client, add_host, reinstall, migr
     monkeypatch.setattr(type(client), "reshape", reshape)
     client.delete_allocations(instance)
     hold(client, instance, {old: CLAIM, new: CLAIM})
-    done = migrate("run", "resume", "--last")
+    done = migrate("run", "resume", "--yes", "--last")
     assert (done.returncode, done.stdout) == (1, "")
     named, line = done.stderr.splitlines()
     assert named.startswith("Last run: ")
@@ -1111,7 +1111,7 @@ def test_repair_of_a_provider_with_its_own_inventories_is_undone(
     document, _ = migrate_json("providers", "--repair")
     assert held_by(client, instance) == {new: CLAIM}
     for run in reversed(document["runs"]):
-        done = migrate("run", "undo", run)
+        done = migrate("run", "undo", "--yes", run)
         assert done.returncode == 0, done
     assert (_describe(client), all_held(client)) == before
 

@@ -68,6 +68,9 @@ def test_wrong_choice_is_refused_in_one_line(arguments, reason, capsys):
         ),
         ("run", "placement-migrate", "give one of: run list, run show, run resume, run undo, run delete"),
         ("runs list", "placement-migrate", "there is no command runs list"),
+        # what begins a name may begin two of them one day
+        ("online", "placement-migrate", "there is no command online"),
+        ("help runs", "placement-migrate", "there is no command runs"),
         ("flavors --frobnicate", "placement-migrate flavors", "unrecognized arguments: --frobnicate"),
         ("run list --frobnicate", "placement-migrate run list", "unrecognized arguments: --frobnicate"),
         ("--frobnicate flavors", "placement-migrate", "unrecognized arguments: --frobnicate"),

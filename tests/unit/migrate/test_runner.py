@@ -33,7 +33,7 @@ def run(kind, cloud, run_id):
     command = make(kind, cloud)
     command.app.untold = threading.Event()
     command.app.settings = SimpleNamespace(placement_options=["--placement-endpoint", "http://p"])
-    status = command.run(command.get_parser("placement-migrate").parse_args([run_id]))
+    status = command.run(command.get_parser("placement-migrate").parse_args([run_id, "--yes"]))
     return command.app.stdout.getvalue() + command.app.stderr.getvalue(), status, command.app.untold.is_set()
 
 
