@@ -169,7 +169,7 @@ class ProgressBar:
             print(text, file=self._stream, flush=True)
 
     def _erase(self) -> None:
-        if self._bar is not None:
+        if self._bar is not None and self._bar.live.is_started:
             self._bar.stop()
 
     def _draw(self) -> None:
@@ -188,7 +188,9 @@ class ProgressBar:
             transient=True,
         )
         self._bar.add_task(printable(self._title), total=self._total, rate="", left="")
-        self._bar.start()
+        # what is not erased leaves an empty line
+        if not self._bar.console.is_dumb_terminal:
+            self._bar.start()
 
 
 def _call_beside(act: Callable[..., None], *args: str) -> None:

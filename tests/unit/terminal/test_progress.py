@@ -53,6 +53,13 @@ def test_title_of_a_bar_is_no_markup(monkeypatch):
     assert "providers of host [/x]" in stream.getvalue()
 
 
+@pytest.mark.usefixtures("at_once")
+def test_dumb_terminal_gets_no_bar(monkeypatch):
+    """Which it could not erase: an empty line would stay."""
+    monkeypatch.setenv("TERM", "dumb")
+    assert advance(Terminal(), 3) == ""
+
+
 def test_short_work_is_not_worth_a_bar():
     """What is done within half a second is done silently."""
     assert advance(Terminal(), 3) == ""
