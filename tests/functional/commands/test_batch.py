@@ -470,23 +470,32 @@ def test_second_ctrl_c_ends_the_command_at_once(openstack, rack):
 
 def test_second_ctrl_c_names_the_run_on_a_terminal(openstack, rack):
     """Nothing else says what was done."""
+    writes, go_on = [], threading.Event()
+
+    def interfere(method, path):
+        """Have a bar drawn after the first write, and the second last until both signals came."""
+        if method == "PUT":
+            writes.append(path)
+            go_on.wait(1 if len(writes) == 1 else 30)
+
     master, theirs = pty.openpty()
-    command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--throttle", "1", "--concurrency", "1")
-    process = openstack.start(*command, stderr=theirs)
-    os.close(theirs)
     told = b""
-    for awaited in (b"Changing", b"to leave at once"):
-        while awaited not in told:
-            told += os.read(master, 4096)
-        process.send_signal(signal.SIGINT)
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--concurrency", "1")
+        process = openstack.start(*command, endpoint=endpoint, stderr=theirs)
+        os.close(theirs)
+        for awaited in (b"Changing", b"to leave at once"):
+            while awaited not in told:
+                told += os.read(master, 4096)
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        go_on.set()
     with contextlib.suppress(OSError):  # that is how a terminal ends
         while more := os.read(master, 4096):
             told += more
     os.close(master)
-    process.communicate(timeout=20)
     assert process.returncode == 130
-    run = openstack.run(*BATCH, "run", "list", "-f", "json").json[-1]["id"]
-    see = f"To see what was done: openstack resource provider batch run show {run}"
+    see = f"To see what was done: openstack resource provider batch run show {openstack.last_run()['id']}"
     # the bar is erased before it
     assert told.decode().splitlines()[-1].endswith(see)
 
