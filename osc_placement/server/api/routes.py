@@ -66,7 +66,7 @@ class Endpoint:
 
     def require_media_types(self, web: webob.Request, version: Version) -> None:
         """Check the type of the body and what the client accepts; :raises errors.HTTPError: 415 or 406."""
-        if _pick(self.body, version) is not None:
+        if self.body and _pick(self.body, version) is not None:
             require_json(web)
         if self.gives_json:
             require_json_accepted(web)
@@ -77,9 +77,9 @@ class Endpoint:
             request.authorize(rule, self.target and self.target(request))
         if self.before is not None:
             self.before(request)
-        if (schema := _pick(self.query, request.version)) is not None:
+        if self.query and (schema := _pick(self.query, request.version)) is not None:
             return self.handler(request, request.query(schema))
-        if (schema := _pick(self.body, request.version)) is not None:
+        if self.body and (schema := _pick(self.body, request.version)) is not None:
             with resource_provider.after_provider(request) if self.of_provider else nullcontext():
                 data = request.json(schema)
             return self.handler(request, data)
@@ -88,7 +88,10 @@ class Endpoint:
 
 def _pick(by_version: schemas.Schemas, version: Version) -> schemas.Schema | None:
     """Return the schema for a microversion."""
-    return next((schema for since, schema in reversed(by_version.items()) if version >= since), None)
+    for since in reversed(by_version):
+        if version >= since:
+            return by_version[since]
+    return None
 
 
 def _get(handler: Handler, *rules: str, since: Version = microversion.MIN, **more: Any) -> Endpoint:
