@@ -234,9 +234,14 @@ class PlacementCommand(command.Command):
         return status
 
 
+def list_unknown(given: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return the names of ``-c`` that are no column, in any of the spellings that cliff takes."""
+    return [name for name in given if name.lower().replace(" ", "_") not in known]
+
+
 def require_columns(given: Iterable[str], known: Iterable[str]) -> None:
     """Raise UsageError if ``-c`` names an unknown column, before anything is written."""
-    if unknown := [name for name in given if name.lower().replace(" ", "_") not in known]:
+    if unknown := list_unknown(given, known):
         raise UsageError(f"there is no column {' or '.join(unknown)}; the columns are {', '.join(known)}")
 
 

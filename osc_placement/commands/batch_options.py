@@ -228,7 +228,7 @@ def add_execution(parser: argparse.ArgumentParser, *, is_resume: bool = False) -
 
 
 def add_force(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the option that lets a plan take away what it would keep, see `read_policy`."""
+    """Add the option that does what is refused without it; for a plan, see `read_policy`."""
     parser.add_argument("--force", action="store_true", help=help)
 
 

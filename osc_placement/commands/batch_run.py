@@ -307,11 +307,7 @@ class UndoRun(_RunCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_execution(parser)
-        parser.add_argument(
-            "--force",
-            action="store_true",
-            help="Undo even where what the run set was changed since; what was set since stays",
-        )
+        add_force(parser, "Undo even where what the run set was changed since; what was set since stays")
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -436,7 +432,7 @@ class DeleteRun(ConfirmedCommand, _JournalCommand):
         pending = sum(map(self._can_be_resumed, known.unfinished.intersection(chosen)))
         if warning := known.describe_unlisted(set(chosen)):
             tell(self.app.stderr, warning)
-        if self.is_attended() and not parsed_args.yes:
+        if not parsed_args.yes:
             is_known = known.ended.issuperset(chosen)
             question = _ask_to_delete(chosen, known.count(chosen), pending, is_known=is_known)
             confirm(question, self.app.stdin, self.app.stderr)

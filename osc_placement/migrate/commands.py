@@ -266,7 +266,8 @@ class MigrateCommand(Tool, base.ShowOne):
         else:
             self.formatter = cast(Any, self._formatter_plugins[self.options.formatter].obj)
             found = document()
-            if self.app.untold.is_set() and not found.keys() & {*self.options.columns}:
+            columns = self.options.columns
+            if self.app.untold.is_set() and base.list_unknown(columns, found) == columns:
                 # what was written is told whatever was asked for
                 self.options.columns = []
             self.produce_output(self.options, tuple(found), tuple(found.values()))

@@ -44,6 +44,8 @@ class OpenStack:
     def __init__(self, endpoint, home, server):
         self.endpoint = endpoint
         self.home = home
+        #: the directory of the journals
+        self.runs = home / ".local" / "state" / "osc-placement" / "runs"
         self.server = server
         self.environment = {
             "PATH": os.defpath,
@@ -69,11 +71,9 @@ class OpenStack:
 
     def start_run(self, *command, **settings):
         """Begin a command that starts a run; return the process and the control file of the run."""
-        runs = self.home / ".local" / "state" / "osc-placement" / "runs"
-        before = {*runs.glob("*.jsonl")}
+        before = {*self.runs.glob("*.jsonl")}
         process = self.start(*command, stderr=subprocess.PIPE, **settings)
-        wait_until(lambda: {*runs.glob("*.jsonl")} - before)
-        (journal,) = {*runs.glob("*.jsonl")} - before
+        (journal,) = wait_until(lambda: {*self.runs.glob("*.jsonl")} - before)
         return process, journal.with_suffix(".control")
 
     def last_run(self):

@@ -231,11 +231,10 @@ def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack, p
     """The journal cannot take the outcomes: the rows say them, and the summary says why it is no success."""
     started = threading.Event()
     transactions = iter([True])
-    runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
 
     def interfere(method, path):
         if next(transactions, False) and started.wait(30):
-            limit = max(runs.glob("*.jsonl")).stat().st_size + 20
+            limit = max(openstack.runs.glob("*.jsonl")).stat().st_size + 20
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
     with proxy(interfere) as endpoint:

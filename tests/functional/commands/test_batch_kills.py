@@ -66,8 +66,7 @@ def runs(openstack):
 
 def list_journals(openstack):
     """The journals of all runs."""
-    directory = openstack.home / ".local" / "state" / "osc-placement" / "runs"
-    return set(directory.glob("*.jsonl"))
+    return set(openstack.runs.glob("*.jsonl"))
 
 
 def find_journal(openstack, known):

@@ -829,13 +829,12 @@ def test_ctrl_c_prints_the_resume_command_which_finishes_the_run(openstack, rack
 
 def test_full_disk_stops_a_run_which_can_be_resumed(openstack, rack):
     """The journal cannot grow while the first is written: that is told, the rest waits for a resume."""
-    runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
-    known = set(runs.glob("*.jsonl"))
+    known = set(openstack.runs.glob("*.jsonl"))
     started, limits = threading.Event(), [20]
 
     def interfere(method, path):
         if method == "PUT" and limits and started.wait(30):
-            (written,) = set(runs.glob("*.jsonl")) - known
+            (written,) = set(openstack.runs.glob("*.jsonl")) - known
             limit = written.stat().st_size + limits[0]
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
